@@ -17,7 +17,7 @@ pub(crate) struct RequestSlot {
     pub(crate) buffer: BufferSlice,
     /// The first block of the group part that is being handed out.
     pub(crate) next: BlockIndex,
-    /// The end of the blocks that can be handed out as they are. The next ones may be staged.
+    /// The end of the blocks that can be handed out without the stage.
     pub(crate) cut: BlockIndex,
     /// How far into the chunks of that group stripe ranges have been handed out.
     pub(crate) low: u32,

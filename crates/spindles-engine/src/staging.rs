@@ -8,23 +8,25 @@
 //!  └── a holder is out ────┘                  └ closing, a member is lost or joins, a growth
 //! ```
 //!
-//! Each life has a nonce of its own. So nothing that an earlier life left on the holders counts,
+//! Each life of the stage has its own nonce. So nothing that an earlier life left on the holders counts,
 //! nor on a device that comes back: superblocks say that the stage is empty before a member joins.
+
+pub(crate) mod load;
 
 use crate::{
     RangeId,
     config::Config,
     consistency::WriteHole,
-    engine::staging::Load,
     index,
     stage::{Setup, Stage},
     system_io::{MetadataBuffer, Place},
 };
 use alloc::{vec, vec::Vec};
+use load::Load;
 use spindles_block::{BlockIndex, BufferSlice, Instant, MEMBERS_MAX, MemberSet, Operand, StepId};
 use spindles_format::{Features, StageColumn, StageLayout};
 
-/// The computation of a batch. Others are those of stripe ranges.
+/// The computation of a batch. Smaller numbers name computations of stripe ranges.
 pub(crate) const STAGE_STEP: StepId = StepId(u32::MAX);
 
 /// Placing begins when clients have been idle for this long, in nanoseconds.
@@ -57,13 +59,13 @@ pub(crate) enum Life {
     Describing,
     /// Writing the first tail.
     Tailing,
-    /// Superblocks shall say that there may be records.
+    /// Makes superblocks say that records may exist.
     Recording,
     /// Takes writes.
     On,
-    /// Takes no writes. All that is staged is placed and released.
+    /// Takes no writes. Places and releases every staged block.
     Draining,
-    /// Superblocks shall say that the stage is empty.
+    /// Makes superblocks say that the stage is empty.
     Clearing,
 }
 
@@ -133,16 +135,21 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Reserves everything; `None` if the array has no stage, or does not use it. `memory` is the
-    /// first block of the stage's memory. `ranges` is the number of stripe ranges.
+    /// Reserves everything; `None` if the array has no stage, or does not use it. The
+    /// stage's memory begins at `first_block` of the scratch buffer. `ranges` is the number of
+    /// stripe ranges.
     pub(crate) fn new(
         config: &Config,
-        memory: BufferSlice,
+        first_block: u32,
         ranges: u32,
         buffer: &mut MetadataBuffer,
     ) -> Option<Self> {
         let array = &config.persistence.as_ref()?.array;
         let (geometry, block_size) = (&config.geometry, config.block_size);
+        let memory = BufferSlice {
+            buffer: config.scratch,
+            first_block,
+        };
         let has_stage = array.features.refuse & Features::STAGE != 0;
         let logs = config.consistency.write_hole == WriteHole::Closed;
         let has_parity = geometry.parity_chunks() > 0 && geometry.older().is_none() && logs;

@@ -96,7 +96,7 @@ fn build(
                 }
             }
             stack.arrays.push(Array {
-                has_stage: options.stage_bytes > 0,
+                stage_bytes: options.stage_bytes,
                 geometry,
                 data_start: records.iter().map(DeviceRecord::data_start).collect(),
                 members: below.iter().map(|(below, _)| *below).collect(),
@@ -177,7 +177,6 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         })
         .collect();
     let sums = array.checksum != ChecksumKind::None;
-    let stage = u32::try_from(options.stage_bytes).expect("small");
     let redundant = array.geometry.redundancy() > 0;
     let regions = options.region_groups > 0 && redundant || sums;
     let logs = array.geometry.parity_chunks() > 0 || sums;
@@ -196,11 +195,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             &mut random,
         )
     };
-    if stage > 0 {
-        record.shared.journal_bytes -= stage;
-        record.shared.stage_bytes = stage;
-        record.features.refuse |= Features::STAGE;
-    }
+    give_stage(&mut record, options);
     if regions {
         let geometry = &array.geometry;
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
@@ -237,6 +232,16 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         }
     }
     (record, devices)
+}
+
+/// Takes the stage of each member from its journal area.
+fn give_stage(record: &mut ArrayRecord, options: &Options) {
+    let bytes = u32::try_from(options.stage_bytes).expect("small");
+    if bytes > 0 {
+        record.shared.journal_bytes -= bytes;
+        record.shared.stage_bytes = bytes;
+        record.features.refuse |= Features::STAGE;
+    }
 }
 
 /// Returns the bytes of a member when its array was created.

@@ -67,7 +67,8 @@ impl Options {
         with_room(&mut tree, stage_bytes);
         let disks = sizes::draw(seed, &mut tree, block_size, sector_bytes, fixed.sizes);
         let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
-        let limit_requests = if random.percent(25) {
+        let is_limited = random.percent(25);
+        let limit_requests = if is_limited {
             random.between_u32(1, depth)
         } else {
             depth

@@ -1,4 +1,4 @@
-//! `paced:MODEL:DEVICE`: a file or device that answers no sooner than a modelled disk, in real time.
+//! `paced:MODEL:DEVICE`: a file or device that answers no sooner than a modelled disk.
 //!
 //! The bytes lie on the device, and every operation is carried out there. Its answer waits until
 //! the model of the disk, which begins with each opening, has answered the same operation too.

@@ -37,7 +37,7 @@ use crate::{
     zeroing::Zeroing,
 };
 use alloc::{vec, vec::Vec};
-use spindles_block::{BlockIndex, BufferSlice, Instant, MemberSet};
+use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
 
@@ -299,11 +299,7 @@ impl Engine {
         let settings = areas.settings(&config, &workspace);
         let clients = count - JOB_RANGES;
         let scratch = settings.scratch(shape, &config.geometry, clients);
-        let memory = BufferSlice {
-            buffer: config.scratch,
-            first_block: scratch.blocks(count),
-        };
-        let staging = Staging::new(&config, memory, count, &mut areas.buffer);
+        let staging = Staging::new(&config, scratch.blocks(count), count, &mut areas.buffer);
         // Without checksums, a journal logs all writes if it logs any.
         let older = config.geometry.older();
         let all_logged =

@@ -489,7 +489,7 @@ impl Stage {
             ..StageShape::default()
         };
         let batch = self.header(written.number, written.tail, shape);
-        // This buffer may not be the one of batches.
+        // `header` may be another buffer than that of batches.
         let filled = header.len();
         encode_stage(&batch, columns, &[], [&[], &[]], header, filled);
         written.tail

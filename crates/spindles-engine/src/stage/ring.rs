@@ -454,8 +454,8 @@ impl Ring {
         self.batches.is_empty()
     }
 
-    /// Returns the share that is taken of the memory, of the fullest ring, or of the room for
-    /// batches, in 256ths: the largest of them.
+    /// Returns the largest of three shares in use, in 256ths: of the memory, of the fullest ring,
+    /// and of the room for batches.
     #[must_use]
     pub fn fill(&self) -> u32 {
         let share = |used: u64, all: u64| {

@@ -18,7 +18,8 @@ pub(crate) enum Owner {
     /// A request that was answered once its write was durable in the log. The stripe range writes
     /// the blocks to their places from scratch space.
     Answered,
-    /// The stage, which places blocks. `is_durable`: their batches are durable.
+    /// The stage, which places blocks. `is_durable` is true if the batches of these blocks are
+    /// durable.
     Stage {
         is_durable: bool,
     },

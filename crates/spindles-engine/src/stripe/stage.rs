@@ -36,7 +36,7 @@ pub(crate) enum Stage {
     Covered,
     /// Copying the contents of a write to the memory of the stage.
     Copying,
-    /// Computing the checksums of what was copied.
+    /// Computing the checksums of the copied contents.
     Summing,
     /// Waits until its batch is on the holders.
     Staged,

@@ -1,4 +1,4 @@
-//! Writes that are staged: answered after one append, placed and released later.
+//! Staged writes: one append answers a write, and the stage places and releases it later.
 
 use crate::public::replay::wide;
 use crate::public::world::{BLOCK, Kept, Setup, World, only};
@@ -98,11 +98,12 @@ fn staged_contents_are_read_until_they_are_placed() {
     }
 }
 
-/// What a block may hold after a crash: the contents of its last durable write, or of a later one.
+/// The contents that a block may hold after a crash: those of its last durable write, or of a
+/// later one.
 struct Model {
     /// The contents of each block since its last durable write, the oldest first.
     blocks: Vec<Vec<u8>>,
-    /// The write that was not answered: all of it may be there, or parts, or nothing.
+    /// The unanswered write. A crash may leave its new blocks, its old blocks, or a mixture.
     unanswered: Option<(usize, usize, u8)>,
 }
 
@@ -123,7 +124,7 @@ impl Model {
         }
     }
 
-    /// Checks what was read, and takes it as the contents from here on.
+    /// Checks the bytes of a read, and takes them as the contents from here on.
     fn check(&mut self, bytes: &[u8], is_process: bool, what: &str) {
         for (at, (block, found)) in self.blocks.iter_mut().zip(bytes.chunks(BLOCK)).enumerate() {
             let byte = found[0];

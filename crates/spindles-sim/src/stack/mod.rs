@@ -28,8 +28,8 @@ pub enum Below {
 /// One array.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// True if it has a stage.
-    pub has_stage: bool,
+    /// The length of its stage on each member; 0 without one.
+    pub stage_bytes: u64,
     /// Its map.
     pub geometry: Geometry,
     /// Where each member's data begins on the member.
@@ -759,7 +759,7 @@ mod tests {
             members: below.to_vec(),
             lost: MemberSet::EMPTY,
             blank: MemberSet::EMPTY,
-            has_stage: false,
+            stage_bytes: 0,
             unsettled: false,
             damaged: None,
             above,

@@ -31,7 +31,7 @@ impl Stack {
             }
             Below::Array(_) => false,
         };
-        array.has_stage && array.members.iter().any(is_staged)
+        array.stage_bytes > 0 && array.members.iter().any(is_staged)
     }
 
     /// Returns true if the sector belongs to a superblock slot.

@@ -12,172 +12,23 @@
 use crate::{
     Engine, index,
     output::{Event, Output},
-    stage::judge::{Directory, Evidence, Fate, Judged, Verdict},
-    staging::{Life, STAGE_STEP, Tail, operand},
-    system_io::{Place, Purpose},
+    stage::judge::{Directory, Evidence, Fate},
+    staging::{
+        Life, STAGE_STEP, Tail,
+        load::{Current, Load, Scan, Step},
+        operand,
+    },
+    system_io::Purpose,
 };
-use alloc::{collections::VecDeque, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use spindles_block::{
-    BlockIndex, BufferSlice, Computation, Compute, MemberError, MemberIndex, MemberIo,
-    MemberResult, MemberSet, Operand, Operation, Piece,
+    BufferSlice, Compute, MemberError, MemberIndex, MemberIo, MemberResult, Operand, Operation,
+    Piece,
 };
 use spindles_format::{
     AreaKind, BadBlockKind, STAGE_HEADER_BYTES, STAGE_SEGMENTS, StageColumn, StageDescriptor,
     StageHeader, encode_stage,
 };
-
-/// The step of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Descriptors,
-    Scanning,
-    Checking,
-    Tail,
-    Voiding,
-    Loading,
-    Listing,
-    Done,
-}
-
-/// The reads of one holder's stage.
-#[derive(Clone, Copy, Debug)]
-struct Scan {
-    /// The next place to read.
-    next: u32,
-    /// The blocks of the read under way.
-    blocks: u32,
-    /// Up to here a window could not be read: blocks are read in small pieces.
-    spoiled: u32,
-}
-
-/// The batch that is being loaded.
-#[derive(Clone, Debug)]
-struct Current {
-    judged: Judged,
-    /// The next column to read, and the next row of it.
-    read: u8,
-    read_row: u32,
-    /// The next row to compute, column to write again, and column to copy.
-    row: u32,
-    repair: usize,
-    copy: u8,
-    to: BufferSlice,
-}
-
-/// A load of the stage.
-#[derive(Clone, Debug)]
-pub(crate) struct Load {
-    step: Step,
-    window: Place,
-    /// The work area: room for the longest column of each holder.
-    work: BufferSlice,
-    column_max: u32,
-    scans: Vec<Scan>,
-    pending: u32,
-    nonce: u64,
-    generation: u64,
-    present: MemberSet,
-    evidence: Option<Evidence>,
-    /// Columns to be checked, with the row from which to read one by one.
-    columns: VecDeque<(Directory, u8)>,
-    row: Option<u32>,
-    checksums: Vec<u32>,
-    operands: Vec<Operand>,
-    sources: usize,
-    compute: Compute,
-    blocks: u32,
-    verdict: Option<Verdict>,
-    voids: VecDeque<(StageColumn, u32)>,
-    batches: VecDeque<Judged>,
-    current: Option<Current>,
-    lost: Vec<BlockIndex>,
-    lost_any: bool,
-}
-
-/// Blocks that are read at once.
-const WINDOW_BYTES: u32 = 64 << 10;
-
-impl Load {
-    /// Reserves what a load needs.
-    pub(crate) fn new(window: Place, work: BufferSlice, column_max: u32, holders: u8) -> Self {
-        let scan = Scan {
-            next: 0,
-            blocks: 0,
-            spoiled: 0,
-        };
-        Self {
-            step: Step::Descriptors,
-            window,
-            work,
-            column_max,
-            scans: vec![scan; holders.into()],
-            pending: 0,
-            nonce: 0,
-            generation: 0,
-            present: MemberSet::EMPTY,
-            evidence: None,
-            columns: VecDeque::new(),
-            row: None,
-            checksums: Vec::new(),
-            operands: Vec::new(),
-            sources: 0,
-            compute: Compute::Checksum,
-            blocks: 0,
-            verdict: None,
-            voids: VecDeque::new(),
-            batches: VecDeque::new(),
-            current: None,
-            lost: Vec::new(),
-            lost_any: false,
-        }
-    }
-
-    /// The blocks of a window of this block size.
-    pub(crate) const fn window_blocks(block_bytes: u32) -> u32 {
-        WINDOW_BYTES / block_bytes
-    }
-
-    /// Returns the part of the work area for a column.
-    fn work_of(&self, column: u8) -> BufferSlice {
-        self.work.plus(u32::from(column) * self.column_max)
-    }
-
-    /// The computation under way.
-    pub(crate) fn computation(&self, shape: Option<(u8, u8)>) -> Computation<'_> {
-        let (sources, targets) = self.operands.split_at(self.sources);
-        let (data_chunks, parity_chunks) = shape.unwrap_or((1, 0));
-        Computation {
-            compute: self.compute,
-            data_chunks,
-            parity_chunks,
-            blocks: self.blocks,
-            sources,
-            targets,
-        }
-    }
-
-    /// The data and parity columns of the batch that is being loaded.
-    pub(crate) fn shape(&self) -> Option<(u8, u8)> {
-        let current = self.current.as_ref()?;
-        let shape = current.judged.directory.batch.shape;
-        Some((shape.data, shape.parity))
-    }
-
-    /// The checksums that the computation fills.
-    pub(crate) fn checksums_mut(&mut self) -> &mut [u32] {
-        &mut self.checksums
-    }
-
-    /// Returns the block of memory of the column that is being written again.
-    fn repaired(&self, holder: MemberIndex) -> (BufferSlice, u32) {
-        let current = self.current.as_ref().expect("a batch is made whole");
-        let directory = &current.judged.directory;
-        let mut columns = (0..).zip(&directory.columns);
-        let column = columns.find(|(_, column)| column.holder == holder);
-        let (at, _) = column.expect("it has a column");
-        (self.work_of(at), directory.batch.shape.blocks_of(at))
-    }
-}
 
 impl Engine {
     fn stage_load(&mut self) -> &mut Load {
@@ -379,7 +230,7 @@ impl Engine {
                 self.stage_load().scans[at].spoiled = scan.next + scan.blocks;
             }
             Err(_) if scan.blocks > 1 => {
-                // Which of its blocks can't be read?
+                // Read the blocks one by one, to find the unreadable ones.
                 self.stage_load().pending += 1;
                 return self.read_window(holder, scan.next, 1);
             }

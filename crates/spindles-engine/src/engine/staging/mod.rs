@@ -1,6 +1,6 @@
 //! The stage of an open array: its life, and the order of its work. `stage/` says which blocks go
-//! where; here they are copied, written, placed and released. The rules are those of
-//! `docs/adr/0017-a-stage-in-front.md`.
+//! where; here they are copied, written, placed and released. `docs/adr/0017-a-stage-in-front.md` has the
+//! rules.
 //!
 //! ```text
 //! write   taken ─▶ copied to memory ─▶ in a batch on the holders ─▶ answered: covers its blocks
@@ -20,7 +20,6 @@ use crate::{
     staging::{Life, Staging, Tail},
     system_io::Purpose,
 };
-pub(crate) use loading::Load;
 use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{StageDescriptor, StageLayout};
 pub(crate) use taking::Turn;
@@ -48,7 +47,7 @@ impl Engine {
         staging.wake(self.now, self.requests.all_free())
     }
 
-    /// Returns the members that hold columns: those that are active.
+    /// Returns the active members, which hold the columns.
     fn holders(&self) -> MemberSet {
         MemberSet::all(self.geometry.members()).difference(self.members.lost())
     }
@@ -121,7 +120,7 @@ impl Engine {
         let persistence = self.metadata.persistence().expect("it has superblocks");
         let (array, generation) = (persistence.array.uuid, persistence.array.generation);
         let stage_bytes = persistence.array.shared.stage_bytes;
-        // Lives of one opening have generations of their own.
+        // Each life within an opening has its own generation.
         let nonce = persistence.nonce ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let holders = self.holders();
         let staging = self.staging();

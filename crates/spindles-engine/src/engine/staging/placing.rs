@@ -15,7 +15,7 @@ use spindles_block::{BlockIndex, BufferSlice, RequestError};
 struct Rows {
     touched: SlotSet,
     count: u32,
-    /// The newest batch of any of them.
+    /// The number of the newest batch with such a block.
     number: u64,
     is_whole: bool,
 }
@@ -71,7 +71,7 @@ impl Engine {
         true
     }
 
-    /// Seeks the next blocks. Returns true if there are any.
+    /// Seeks the next staged blocks. Returns false if the stage is empty.
     fn begin_pass(&mut self) -> bool {
         let staging = self.staging();
         let from = staging.next;

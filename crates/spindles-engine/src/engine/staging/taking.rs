@@ -12,10 +12,10 @@ use crate::{
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError, StepId};
 use spindles_format::{StageKind, StageRun};
 
-/// What happens to the next blocks of a request.
+/// The place of the next blocks of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The stage has them.
+    /// The stage takes or returns these blocks.
     Stage,
     /// They go to their places, up to `RequestSlot::cut`, or come from there.
     Places,

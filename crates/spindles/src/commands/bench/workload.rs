@@ -367,12 +367,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         measuring::take_file_system(&mut experiment, name, mount)?;
     }
     let measured = measuring::run(&experiment, &arguments.device, None, ui)?;
+    show(&experiment, measured, &arguments.view, ui)
+}
+
+/// Shows the results of a measurement.
+fn show(
+    experiment: &Experiment,
+    measured: measuring::Measured,
+    view: &measuring::ViewArguments,
+    ui: &Ui,
+) -> anyhow::Result<()> {
     if measured.outcome.runs == 0 {
         return Err(anyhow!("interrupted before the first run was done"));
     }
     let analysis = Analysis::of(&measured.records)?;
-    measuring::note_untried(&experiment, &analysis, ui);
-    let (text, report) = measuring::report(&analysis, &arguments.view, false, None)?;
+    measuring::note_untried(experiment, &analysis, ui);
+    let (text, report) = measuring::report(&analysis, view, false, None)?;
     ui.drawn(text.trim_end());
     ui.json(&BenchRun {
         report,
