@@ -291,7 +291,8 @@ fn times_on_a_host_follow_from_synchronous_writes() {
 fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
     let system = |fs: &str, work: &str| {
         format!(
-            "[[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n{fs}\n[[workload]]\nkind = \"{work}\"\n"
+            "[[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n{fs}\n[[workload]]\nkind = \
+             \"{work}\"\n"
         )
     };
     let newfs = "newfs\"\nparameters = { command = \"newfs -q 1\" } #\"";

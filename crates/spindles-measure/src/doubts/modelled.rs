@@ -13,7 +13,8 @@ pub(super) static KIND: Kind = Kind {
     title: "The figures are predictions",
     remedy: "Modelled disks answered in virtual time. The intervals cover the numbers that the \
              model does not know exactly; they do not cover what the model leaves out, nor the \
-             time of the processor, unless a host is modelled. Measure one such disk to see how far the model is right.",
+             time of the processor, unless a host is modelled. Measure one such disk to see how \
+             far the model is right.",
     find: |analysis| {
         let mut models: BTreeMap<&str, (u32, &[String])> = BTreeMap::new();
         for predicted in analysis
