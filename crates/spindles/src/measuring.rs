@@ -84,8 +84,22 @@ pub(crate) fn modelled_file_systems() -> PossibleValuesParser {
     PossibleValuesParser::new(modelled_names())
 }
 
+/// Gives an experiment the modelled host and file system of the command line, if any.
+pub(crate) fn take_modelled(
+    experiment: &mut Experiment,
+    host: Option<Host>,
+    file_system: Option<&str>,
+    mount: Option<&str>,
+) -> anyhow::Result<()> {
+    if let Some(host) = host {
+        take_host(&mut experiment.members, host)?;
+    }
+    let mount = mount.unwrap_or_default();
+    file_system.map_or(Ok(()), |name| take_file_system(experiment, name, mount))
+}
+
 /// Gives modelled members a host.
-pub(crate) fn take_host(members: &mut Members, host: Host) -> anyhow::Result<()> {
+fn take_host(members: &mut Members, host: Host) -> anyhow::Result<()> {
     let Members::Modelled(model) = members else {
         return Err(Usage::error(
             "--host is for modelled members: give --members model:NAME",
@@ -96,11 +110,7 @@ pub(crate) fn take_host(members: &mut Members, host: Host) -> anyhow::Result<()>
 }
 
 /// Gives every system a modelled file system.
-pub(crate) fn take_file_system(
-    experiment: &mut Experiment,
-    name: &str,
-    mount: &str,
-) -> anyhow::Result<()> {
+fn take_file_system(experiment: &mut Experiment, name: &str, mount: &str) -> anyhow::Result<()> {
     let made = ModelledFileSystem::new(name, &[], mount).expect("the parser knows the names");
     let made = made.map_err(Usage::error)?;
     for system in &mut experiment.systems {

@@ -307,6 +307,15 @@ impl Arguments {
     }
 }
 
+/// Returns the error for a workload that does not exist.
+fn unknown(name: &str) -> anyhow::Error {
+    let names: Vec<_> = workloads().map(On::name).chain([REPLAY]).collect();
+    let names = names.join(", ");
+    Usage::error(format!(
+        "there is no workload \"{name}\": use one of {names}"
+    ))
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
     arguments.take_shape(ui)?;
@@ -329,13 +338,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                  run`"
             )));
         }
-        None => {
-            let names: Vec<_> = workloads().map(On::name).chain([REPLAY]).collect();
-            return Err(Usage::error(format!(
-                "there is no workload \"{name}\": use one of {}",
-                names.join(", ")
-            )));
-        }
+        None => return Err(unknown(name)),
     };
     let workload = WorkloadSpec {
         name: name.clone(),
@@ -359,13 +362,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for system in &mut experiment.systems {
         system.mounting.clone_from(&mounting);
     }
-    if let Some(host) = arguments.host {
-        measuring::take_host(&mut experiment.members, host)?;
-    }
-    if let (Some(name), None) = (&arguments.fs, &mounting) {
-        let mount = arguments.mount.as_deref().unwrap_or_default();
-        measuring::take_file_system(&mut experiment, name, mount)?;
-    }
+    let modelled = arguments.fs.as_deref().filter(|_| mounting.is_none());
+    let mount = &arguments.mount;
+    measuring::take_modelled(&mut experiment, arguments.host, modelled, mount.as_deref())?;
     let measured = measuring::run(&experiment, &arguments.device, None, ui)?;
     show(&experiment, measured, &arguments.view, ui)
 }

@@ -153,13 +153,7 @@ impl Arguments {
 
     /// Replaces the host and the file systems of an experiment by those of the command line.
     fn take_host(&mut self, experiment: &mut Experiment) -> anyhow::Result<()> {
-        if let Some(host) = self.host.take() {
-            measuring::take_host(&mut experiment.members, host)?;
-        }
-        if let Some(name) = &self.fs {
-            measuring::take_file_system(experiment, name, "")?;
-        }
-        Ok(())
+        measuring::take_modelled(experiment, self.host.take(), self.fs.as_deref(), None)
     }
 }
 
