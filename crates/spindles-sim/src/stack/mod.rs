@@ -27,6 +27,10 @@ pub enum Below {
 
 /// One array.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the array"
+)]
 pub struct Array {
     /// True if it has a stage.
     pub has_stage: bool,
