@@ -8,7 +8,7 @@
 //!  └── a holder is out ────┘                  └ closing, a member is lost or joins, a growth
 //! ```
 //!
-//! Each life of the stage has its own nonce. So nothing that an earlier life left on the holders counts,
+//! Each life has its own nonce. So nothing that an earlier life left on the holders counts,
 //! nor on a device that comes back: superblocks say that the stage is empty before a member joins.
 
 pub(crate) mod load;
@@ -45,6 +45,14 @@ const BATCHES_MAX: u32 = 4096;
 pub(crate) const FILL_TO_PLACE: u32 = 102;
 /// The fill from which batches are released though that frees no segment, in 256ths.
 pub(crate) const FILL_TO_RELEASE: u32 = 154;
+
+/// Returns true if a stage of this configuration may take writes.
+fn takes_writes(config: &Config) -> bool {
+    let geometry = &config.geometry;
+    let logs = config.consistency.write_hole == WriteHole::Closed;
+    let has_parity = geometry.parity_chunks() > 0 && geometry.older().is_none() && logs;
+    config.write_back.on && !config.read_only && has_parity
+}
 
 /// The life of the stage in an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,9 +143,8 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Reserves everything; `None` if the array has no stage, or does not use it. The
-    /// stage's memory begins at `first_block` of the scratch buffer. `ranges` is the number of
-    /// stripe ranges.
+    /// Reserves everything; `None` if the array has no stage, or does not use it. The stage's memory
+    /// begins at `first_block` of the scratch buffer. `ranges` is the number of stripe ranges.
     pub(crate) fn new(
         config: &Config,
         first_block: u32,
@@ -151,9 +158,7 @@ impl Staging {
             first_block,
         };
         let has_stage = array.features.refuse & Features::STAGE != 0;
-        let logs = config.consistency.write_hole == WriteHole::Closed;
-        let has_parity = geometry.parity_chunks() > 0 && geometry.older().is_none() && logs;
-        let is_on = config.write_back.on && !config.read_only && has_parity;
+        let is_on = takes_writes(config);
         if !has_stage || !(is_on || array.staged) {
             return None;
         }

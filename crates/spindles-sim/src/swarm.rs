@@ -67,12 +67,7 @@ impl Options {
         with_room(&mut tree, stage_bytes);
         let disks = sizes::draw(seed, &mut tree, block_size, sector_bytes, fixed.sizes);
         let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
-        let is_limited = random.percent(25);
-        let limit_requests = if is_limited {
-            random.between_u32(1, depth)
-        } else {
-            depth
-        };
+        let limit_requests = limit_requests(random, depth);
         let beyond = random.percent(8);
         let beyond = fixed.beyond.unwrap_or(beyond);
         let consistency = consistency(random, fixed);
@@ -126,6 +121,14 @@ impl Options {
             tree,
             planted: Planted::None,
         }
+    }
+}
+
+fn limit_requests(random: &mut Random, depth: u32) -> u32 {
+    if random.percent(25) {
+        random.between_u32(1, depth)
+    } else {
+        depth
     }
 }
 

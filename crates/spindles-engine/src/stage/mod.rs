@@ -489,7 +489,6 @@ impl Stage {
             ..StageShape::default()
         };
         let batch = self.header(written.number, written.tail, shape);
-        // `header` may be another buffer than that of batches.
         let filled = header.len();
         encode_stage(&batch, columns, &[], [&[], &[]], header, filled);
         written.tail

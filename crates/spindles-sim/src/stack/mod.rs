@@ -27,10 +27,6 @@ pub enum Below {
 
 /// One array.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says one thing about the array"
-)]
 pub struct Array {
     /// The length of its stage on each member; 0 without one.
     pub stage_bytes: u64,

@@ -1,6 +1,6 @@
 //! The stage of an open array: its life, and the order of its work. `stage/` says which blocks go
-//! where; here they are copied, written, placed and released. `docs/adr/0017-a-stage-in-front.md` has the
-//! rules.
+//! where; here they are copied, written, placed and released. The rules are in
+//! `docs/adr/0017-a-stage-in-front.md`.
 //!
 //! ```text
 //! write   taken ─▶ copied to memory ─▶ in a batch on the holders ─▶ answered: covers its blocks

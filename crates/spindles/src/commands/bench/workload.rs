@@ -366,13 +366,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mount = &arguments.mount;
     measuring::take_modelled(&mut experiment, arguments.host, modelled, mount.as_deref())?;
     let measured = measuring::run(&experiment, &arguments.device, None, ui)?;
-    show(&experiment, measured, &arguments.view, ui)
+    show(&experiment, &measured, &arguments.view, ui)
 }
 
 /// Shows the results of a measurement.
 fn show(
     experiment: &Experiment,
-    measured: measuring::Measured,
+    measured: &measuring::Measured,
     view: &measuring::ViewArguments,
     ui: &Ui,
 ) -> anyhow::Result<()> {
