@@ -8,7 +8,7 @@
 //!  └── a holder is out ────┘                  └ closing, a member is lost or joins, a growth
 //! ```
 //!
-//! Each life has its own nonce. So nothing that an earlier life left on the holders counts,
+//! A life of the stage draws a fresh nonce. So no record of an earlier life counts on the holders,
 //! nor on a device that comes back: superblocks say that the stage is empty before a member joins.
 
 pub(crate) mod load;
@@ -143,8 +143,9 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Reserves everything; `None` if the array has no stage, or does not use it. The stage's memory
-    /// begins at `first_block` of the scratch buffer. `ranges` is the number of stripe ranges.
+    /// Reserves everything; `None` if the array has no stage, or does not use it. The memory of
+    /// the stage begins at `first_block` of the scratch buffer. `ranges` is the number of stripe
+    /// ranges.
     pub(crate) fn new(
         config: &Config,
         first_block: u32,
@@ -177,12 +178,10 @@ impl Staging {
             writes_max: ranges,
             batches_max: BATCHES_MAX,
         };
-        let slots = usize::from(count);
-        let memory_max = setup.memory_blocks / 4;
         let stage = Stage::new(setup);
-        let column_max = layout.column_blocks_max();
         let work = memory.plus(stage.memory_blocks());
         let window = Load::window_blocks(block_size.bytes());
+        let column_max = layout.column_blocks_max();
         let mut load = || Load::new(buffer.reserve(count, window), work, column_max, count);
         let load = array.staged.then(&mut load);
         let work_blocks = load.as_ref().map_or(0, |_| u32::from(count) * column_max);
@@ -201,8 +200,8 @@ impl Staging {
             tailing: 0,
             tail: Tail::Resting,
             columns: [StageColumn::NONE; MEMBERS_MAX as usize],
-            sources: vec![BufferSlice::NONE; index(ranges) * slots],
-            slots,
+            sources: vec![BufferSlice::NONE; index(ranges) * usize::from(count)],
+            slots: count.into(),
             placing: 0,
             pass: Vec::with_capacity(PASS_BLOCKS),
             next: BlockIndex(0),
@@ -214,7 +213,7 @@ impl Staging {
             asked: Instant(0),
             failed: None,
             failures: 0,
-            write_blocks_max: layout.column_blocks_max().min(memory_max).max(1),
+            write_blocks_max: column_max.min(config.write_back.memory_blocks / 4).max(1),
         })
     }
 

@@ -274,18 +274,14 @@ impl Engine {
     pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
         let (buffer, blocks) = (io.buffer, io.blocks);
         let is_one = buffer != BufferSlice::PIECES;
-        let purpose = |purpose| !is_one && Purpose::of(io.id).0 == purpose;
-        let (is_batch, is_repair) = (purpose(Purpose::StageBatch), purpose(Purpose::StageRepair));
-        let is_staged = is_batch || is_repair;
-        let column = is_staged.then(|| {
-            if is_batch {
-                self.column_pieces(io.member)
-            } else {
-                self.repair_pieces(io.member)
-            }
-        });
-        let one = is_one.then_some(Piece { buffer, blocks });
-        let several = (!is_one && !is_staged).then(|| {
+        let staged = self.staging.as_ref().filter(|_| !is_one);
+        let staged = staged.and_then(|_| self.staged_pieces(io));
+        let (first, second) = match (is_one, staged) {
+            (true, _) => (Some(Piece { buffer, blocks }), None),
+            (false, Some([header, contents])) => (Some(header), Some(contents)),
+            (false, None) => (None, None),
+        };
+        let several = first.is_none().then(|| {
             let (_, member) = Purpose::of(io.id);
             let pieces = self.log.pieces(member, &self.groups, &self.metadata_buffer);
             pieces.map(|piece| match piece {
@@ -300,8 +296,8 @@ impl Engine {
                 },
             })
         });
-        let pieces = one.into_iter().chain(several.into_iter().flatten());
-        pieces.chain(column.into_iter().flatten())
+        let few = first.into_iter().chain(second);
+        few.chain(several.into_iter().flatten())
     }
 
     /// Returns the longest write with several pieces, in blocks. 0 without a log.

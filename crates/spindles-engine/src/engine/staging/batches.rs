@@ -100,8 +100,17 @@ impl Engine {
         }
     }
 
+    /// Returns the pieces of a write to the stage; `None` for another write.
+    pub(crate) fn staged_pieces(&self, io: &MemberIo) -> Option<[Piece; 2]> {
+        match Purpose::of(io.id).0 {
+            Purpose::StageBatch => Some(self.column_pieces(io.member)),
+            Purpose::StageRepair => Some(self.repair_pieces(io.member)),
+            _ => None,
+        }
+    }
+
     /// Returns the pieces of the column on a holder.
-    pub(crate) fn column_pieces(&self, holder: MemberIndex) -> [Piece; 2] {
+    fn column_pieces(&self, holder: MemberIndex) -> [Piece; 2] {
         let staging = self.staging.as_ref().expect("the array has a stage");
         let column = staging.stage.column_on(holder);
         let column = column.expect("a column is being written");
