@@ -235,7 +235,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             system("target = \"single\"\nfs = \"zfs\""),
             "x.toml, line 5: there is no file system \"zfs\": use one of ext4, ext3, ext2, xfs, \
-             btrfs",
+             btrfs, bare, ffs",
         ),
         (
             system("target = \"single\"\nprice = -1"),

@@ -350,20 +350,33 @@ impl Engine {
         }
         for slot in gone.iter() {
             let blocks = self.array_blocks(id, slot);
-            let lost = Event::Lost {
-                block: BlockIndex(blocks.start),
-                blocks: self.ranges[id].blocks,
-            };
-            if !self.bad.add(BadBlockKind::Lost, blocks) {
+            if !self.bad.add(BadBlockKind::Lost, blocks.clone()) {
                 self.output(Output::Event(Event::TooMuchLost));
                 return self.settling_fails(id);
             }
-            self.output(Output::Event(lost));
+            self.report_lost(BlockIndex(blocks.start), self.ranges[id].blocks);
         }
         self.ranges[id].rows.settling = Settling::No;
         self.unpin_pages(id);
         self.write_area(AreaKind::BAD_BLOCKS);
         self.begin_settling(id);
+    }
+
+    /// Reports lost blocks, except those that the stage covers: it has their contents, and writes
+    /// them to their places.
+    fn report_lost(&mut self, first: BlockIndex, blocks: u32) {
+        let mut done = 0;
+        while done < blocks {
+            let (block, left) = (first.plus(done.into()), blocks - done);
+            let staging = self.staging.as_ref();
+            let cut = staging.and_then(|staging| staging.stage.cover().cut(block, left).next());
+            let (blocks, is_covered) =
+                cut.map_or((left, false), |cut| (cut.blocks, cut.contents.is_some()));
+            if !is_covered {
+                self.output(Output::Event(Event::Lost { block, blocks }));
+            }
+            done += blocks;
+        }
     }
 
     /// Handles the result of a computation for rows with parity.
