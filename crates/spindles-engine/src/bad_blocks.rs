@@ -18,6 +18,13 @@ use spindles_format::{
     BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks, Uuid,
     decode_bad_blocks, encode_bad_blocks,
 };
+use spindles_layout::Geometry;
+
+/// A device that could not be filled everywhere becomes active if it lacks at most this many
+/// blocks, or one in `UNFILLED_SHARE` blocks of the array. A device that lacks more can't be relied
+/// on: its source members are failing.
+const UNFILLED_MIN: u64 = 64;
+const UNFILLED_SHARE: u64 = 1 << 16;
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,5 +481,19 @@ impl BadList {
             self.lose_all(array_blocks);
         }
         self.count();
+    }
+
+    /// Adds blocks of a device being filled to the list of bad blocks. Returns false if the members
+    /// keep no list, it is full, or the device lacks too many blocks to count as a member.
+    pub(crate) fn may_add_unfilled(
+        &mut self,
+        geometry: &Geometry,
+        member: MemberIndex,
+        range: Range<u64>,
+    ) -> bool {
+        let kind = BadBlockKind::Unread(member);
+        let most = (geometry.blocks() / UNFILLED_SHARE).max(UNFILLED_MIN);
+        let lacks = self.blocks(kind) + (range.end - range.start);
+        self.is_kept() && lacks <= most && self.add(kind, range)
     }
 }

@@ -180,4 +180,9 @@ impl Members {
     pub(crate) fn exchange(&mut self, member: MemberIndex, data_start: BlockIndex) {
         self.at_mut(member).data_start = data_start;
     }
+
+    /// Returns the positions whose device is being filled.
+    pub(crate) fn being_filled(&self) -> MemberSet {
+        self.lost().difference(self.missing())
+    }
 }

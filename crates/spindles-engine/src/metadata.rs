@@ -3,12 +3,14 @@
 use crate::{
     config::Persistence,
     durable::DurableBlocks,
+    growth::policy_after,
     member::Member,
+    members::Members,
     output::OutReason,
     system_io::{MetadataBuffer, Place},
 };
 use spindles_block::{BlockIndex, BlockSize, Instant, MemberIndex, MemberSet};
-use spindles_format::{ArrayRecord, ErrorCounts, MemberState, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, ErrorCounts, MemberState, SUPERBLOCK_BYTES, Text};
 
 /// The least time between two updates for new errors alone, in nanoseconds: one minute.
 const ERRORS_EVERY_NS: u64 = 60_000_000_000;
@@ -328,6 +330,28 @@ impl Metadata {
         self.persistence
             .as_ref()
             .map_or(0, |persistence| persistence.array.generation)
+    }
+
+    /// Sets the consistency policy that goes with the new level, from the next opening on.
+    pub(crate) fn change_policy(&mut self) {
+        let Some(persistence) = self.persistence_mut() else {
+            return;
+        };
+        let array = &mut persistence.array;
+        let older = array.growth.older.as_ref();
+        if let Some(policy) = older.and_then(|older| policy_after(array, older)) {
+            array.consistency = Text::new(policy.name).expect("a policy's name is short");
+        }
+    }
+
+    /// Returns true if a member is missing on which the superblocks count.
+    pub(crate) fn missing_unrecorded(&self, members: &Members) -> bool {
+        self.persistence().is_some_and(|persistence| {
+            members
+                .missing()
+                .iter()
+                .any(|member| (persistence.array.member[usize::from(member.0)].state).takes_part())
+        })
     }
 }
 

@@ -1,6 +1,10 @@
 //! Progress of the opening of an array.
 
-use crate::{durable::Loading, log::replay::Replay};
+use crate::{
+    durable::Loading,
+    log::replay::{self, Replay},
+};
+use spindles_format::AreaKind;
 
 /// Progress of the opening of an array. Requests wait until it serves.
 ///
@@ -126,5 +130,22 @@ impl Opening {
             "devices take positions of arrays that serve"
         );
         *self = Self::Recording;
+    }
+
+    /// Returns true while that area is read.
+    pub(crate) fn is_reading(&self, area: AreaKind) -> bool {
+        let loading = self.loading();
+        loading.is_some_and(|loading| loading.area == area)
+    }
+
+    /// Returns true if a replay is in that stage.
+    pub(crate) fn replay_is(&self, stage: replay::Stage) -> bool {
+        let replay = self.replay();
+        replay.is_some_and(|replay| replay.stage == stage)
+    }
+
+    /// Returns the replay that is under way.
+    pub(crate) fn replay_under_way(&mut self) -> &mut Replay {
+        self.replay_mut().expect("a replay is under way")
     }
 }

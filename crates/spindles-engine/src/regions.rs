@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 use core::ops::Range;
 use spindles_block::{Instant, MemberSet};
 use spindles_format::{AreaKind, Uuid};
-use spindles_layout::GroupIndex;
+use spindles_layout::{Geometry, GroupIndex};
 
 /// The search for dirty regions that can be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -417,6 +417,14 @@ impl Regions {
             Sweep::Wanted => Some(Instant(0)),
             Sweep::At(at) => Some(at),
         }
+    }
+
+    /// Returns the block up to which the growth moves: beyond the old end of the array, to the end
+    /// of its last region. The rest of that region is zeros from then on, as in any written region.
+    pub(crate) fn growth_end(&self, geometry: &Geometry) -> u64 {
+        let region = geometry.stripe_blocks() << self.shift();
+        let room = self.part_groups().end * geometry.stripe_blocks();
+        geometry.blocks().next_multiple_of(region).min(room)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Compares the read times of each member with those of its peers.
 
-use crate::config::FaultLimits;
+use crate::{config::FaultLimits, members::Members};
 use alloc::{vec, vec::Vec};
 use spindles_block::{Instant, MEMBERS_MAX, MemberIndex, MemberSet};
+use spindles_layout::Geometry;
 
 /// One of this many reads of a member is timed, after the first ones and while no member is
 /// slow or stalls.
@@ -179,5 +180,59 @@ impl Slow {
         let averages = &mut averages[..count];
         averages.sort_unstable();
         averages.get(count / 2).copied()
+    }
+
+    /// Returns the members that have kept reads waiting the longest, as many as reads can go
+    /// around. If all members do, the fault is not theirs alone: only those that stalled before
+    /// continue to.
+    pub(crate) fn choose_stalled(
+        &self,
+        geometry: &Geometry,
+        members: &Members,
+        overdue: &mut [Option<Instant>; MEMBERS_MAX as usize],
+    ) -> MemberSet {
+        let there = geometry.members() - u8::try_from(members.lost().count()).expect("few");
+        if overdue.iter().flatten().count() == usize::from(there) {
+            let before = self.stalled();
+            let waits = (0..).map(MemberIndex).zip(overdue.iter_mut());
+            waits
+                .filter(|(member, _)| !before.contains(*member))
+                .for_each(|(_, since)| *since = None);
+        }
+        let count = overdue.iter().flatten().count();
+        let mut stalled = MemberSet::EMPTY;
+        for _ in 0..count {
+            let waits = (0..).map(MemberIndex).zip(overdue.iter());
+            let waits = waits.filter_map(|(member, since)| Some((since.as_ref()?, member)));
+            let (_, member) = waits.min().expect("counted above");
+            overdue[usize::from(member.0)] = None;
+            let with = stalled.with(member);
+            if geometry.survives(members.lost().union(with)) {
+                stalled = with;
+            }
+        }
+        stalled
+    }
+
+    /// Returns how long a read may wait at each member, in nanoseconds.
+    pub(crate) fn hedge_delays(
+        &self,
+        geometry: &Geometry,
+        members: &Members,
+    ) -> [u64; MEMBERS_MAX as usize] {
+        let limits = self.limits();
+        let mut hedge_delays = [u64::MAX; MEMBERS_MAX as usize];
+        for (member, hedge_delays) in (0..geometry.members()).zip(&mut hedge_delays) {
+            if let Some(median) = self.median_ns(MemberIndex(member), members.lost()) {
+                let times = median.saturating_mul(limits.stall_factor.into());
+                *hedge_delays = times.max(limits.stall_min_ns);
+            }
+        }
+        hedge_delays
+    }
+
+    /// Forgets the read times of a member that is out: they belong to its device.
+    pub(crate) fn forget_device(&mut self, member: MemberIndex) {
+        self.forget(member);
     }
 }

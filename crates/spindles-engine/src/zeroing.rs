@@ -135,4 +135,10 @@ impl Zeroing {
         }
         Some(first..end)
     }
+
+    /// Asks for a never-written region in which a write is expected.
+    pub(crate) fn want_ahead(&mut self, region: u64) {
+        self.asked.set(region);
+        self.ahead.set(region);
+    }
 }

@@ -214,6 +214,16 @@ impl Geometry {
         }
     }
 
+    /// Returns the number of blocks of the array in the groups before this one.
+    pub fn blocks_before(&self, group: GroupIndex) -> u64 {
+        if group.0 >= self.groups() {
+            return self.blocks();
+        }
+        let mut filled = Group::empty();
+        self.group_into(group, &mut filled);
+        filled.first_block.0
+    }
+
     /// Fills in a group. Allocates nothing and writes only the slots in use. Panics for a group
     /// beyond the end.
     pub fn group_into(&self, index: GroupIndex, out: &mut Group) {

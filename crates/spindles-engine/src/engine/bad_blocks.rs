@@ -6,14 +6,6 @@ use spindles_block::Operation;
 use spindles_format::{AreaKind, BadBlockKind};
 
 impl Engine {
-    /// Returns the blocks of the array in the current rows of a data slot of a stripe range.
-    pub(crate) fn array_blocks(&self, id: RangeId, slot: u8) -> Range<u64> {
-        let (range, group) = (&self.ranges[id], &self.groups[id.index()]);
-        let first = group.first_block.0 + u64::from(slot) * u64::from(group.blocks);
-        let first = first + u64::from(range.low);
-        first..first + u64::from(range.blocks)
-    }
-
     /// Returns the data slots whose blocks of the array get new contents from a stripe range. A
     /// growth moves blocks without changing them.
     fn renewed(&self, id: RangeId) -> SlotSet {
@@ -31,7 +23,10 @@ impl Engine {
     /// Returns the slots that a stripe range wrote and that have blocks in the list.
     fn rewritten(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
-        let written = range.plan.writes.minus(self.missing_slots(id));
+        let written = range
+            .plan
+            .writes
+            .minus(self.ranges.missing_slots(&self.members, id));
         self.bad_slots(id).and(written.minus(range.rows.refused))
     }
 
@@ -55,7 +50,7 @@ impl Engine {
 
     /// Returns true if the list has any block of a data slot in the current rows as lost.
     pub(crate) fn is_listed_lost(&self, id: RangeId, slot: u8) -> bool {
-        let blocks = self.array_blocks(id, slot);
+        let blocks = self.ranges.array_blocks(id, slot);
         self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 
@@ -70,10 +65,10 @@ impl Engine {
             }
         };
         for slot in self.renewed(id).iter() {
-            remove(self, BadBlockKind::Lost, self.array_blocks(id, slot));
+            remove(self, BadBlockKind::Lost, self.ranges.array_blocks(id, slot));
         }
         for slot in self.rewritten(id).iter() {
-            let place = self.groups[id.index()].slots()[usize::from(slot)];
+            let place = self.ranges.slot(id, slot);
             let range = &self.ranges[id];
             let start = place.offset.0 + u64::from(range.low);
             let blocks = start..start + u64::from(range.blocks);

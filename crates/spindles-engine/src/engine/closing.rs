@@ -72,6 +72,6 @@ impl Engine {
 
     fn closed(&mut self, clean: bool) {
         self.closing = Closing::Closed;
-        self.output(Output::Event(Event::Closed { clean }));
+        self.outbox.put(Output::Event(Event::Closed { clean }));
     }
 }

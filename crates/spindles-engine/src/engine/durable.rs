@@ -20,7 +20,7 @@ impl Engine {
     pub(crate) fn area_block(&self, member: MemberIndex, area: AreaKind) -> BlockIndex {
         let persistence = self.metadata.persistence().expect("stored");
         let device = if member == self.replacement() {
-            self.replacement_told_of_bitmaps()
+            self.replace.device_of_bitmaps()
         } else {
             persistence.devices[usize::from(member.0)].as_ref()
         };
@@ -76,7 +76,7 @@ impl Engine {
     /// Returns true if nothing must come before the next write of an area.
     fn may_write_area(&self, area: AreaKind) -> bool {
         if area == AreaKind::BAD_BLOCKS {
-            return self.bad.is_kept() && !self.is_reading(area);
+            return self.bad.is_kept() && !self.opening.is_reading(area);
         }
         // The dirty bit is durable before the region counts as written. A missing member lacks the
         // coming writes, or the marks of blank rows are not durable yet.
@@ -111,9 +111,7 @@ impl Engine {
         };
         self.inspection.note_write(area, blocks.clone());
         let count = u32::try_from(blocks.end - blocks.start).expect("at most a transfer");
-        let hidden = self
-            .replacement_told_of_bitmaps()
-            .map(|_| self.replacement());
+        let hidden = self.replace.device_of_bitmaps().map(|_| self.replacement());
         for member in present.iter().chain(hidden) {
             self.blocks_of_mut(area).issued();
             self.system_io(
@@ -163,9 +161,9 @@ impl Engine {
                 Waiter::List => self.write_area(AreaKind::BAD_BLOCKS),
                 Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
                 Waiter::OtherSlot => self.want_update(),
-                Waiter::OnUpdate => self.wake(WaitFor::Superblocks),
-                Waiter::OnRegion => self.wake(WaitFor::Region),
-                Waiter::OnList => self.wake(WaitFor::BadBlocks),
+                Waiter::OnUpdate => self.waits.wake(WaitFor::Superblocks),
+                Waiter::OnRegion => self.waits.wake(WaitFor::Region),
+                Waiter::OnList => self.waits.wake(WaitFor::BadBlocks),
                 Waiter::OnAny => self.waits.wake_all(),
                 Waiter::Logging => self.log_abandons(),
                 Waiter::BadOut => self.bad_blocks_are_out(),
@@ -211,11 +209,6 @@ impl Engine {
     }
 
     // ---- reading ------------------------------------------------------------------------------
-
-    fn is_reading(&self, area: AreaKind) -> bool {
-        let loading = self.opening.loading();
-        loading.is_some_and(|loading| loading.area == area)
-    }
 
     /// Returns the members to read an area from. The list of bad blocks on a device being filled
     /// may be out of date.
@@ -279,7 +272,10 @@ impl Engine {
     fn merge_area(&mut self, loading: &Loading) {
         let array = &self.metadata.persistence().expect("stored").array;
         let (uuid, listed) = (array.uuid, array.bad_blocks_listed);
-        let (members, writes_all) = (self.readable(loading.area), !self.rebuilding().is_empty());
+        let (members, writes_all) = (
+            self.readable(loading.area),
+            !self.members.being_filled().is_empty(),
+        );
         let buffer = &self.metadata_buffer;
         match loading.area {
             AreaKind::BAD_BLOCKS => {

@@ -80,7 +80,7 @@ impl Engine {
         let recorded = extension.take_if(|extension| !extension.is_preparing() && !broken);
         if recorded.is_some() {
             let blocks = self.geometry.blocks();
-            self.output(Output::Event(Event::Grown { blocks }));
+            self.outbox.put(Output::Event(Event::Grown { blocks }));
         }
     }
 }

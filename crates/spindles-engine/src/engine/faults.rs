@@ -56,7 +56,8 @@ impl Engine {
         if closer || range.owner == Owner::Repair || self.grow.is_staged(range.group) {
             return;
         }
-        self.output(Output::Event(Event::MemberFault { member, error }));
+        self.outbox
+            .put(Output::Event(Event::MemberFault { member, error }));
         self.faults.read_failed(member);
         let corrupt = error == MemberError::Corrupt;
         self.count_errors(
@@ -109,7 +110,7 @@ impl Engine {
             return self.tell_finding(id, slot, Fate::Left);
         }
         if self.settings.read_only {
-            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
+            let member = self.ranges.member(id, slot);
             self.faults.rotten(member, place.blocks);
             let corrupt_blocks = place.blocks.into();
             self.count_errors(
@@ -151,7 +152,7 @@ impl Engine {
             return true; // A growth has moved these rows elsewhere.
         }
         let id = self.ranges.take_for_job();
-        self.take_group(id, place.group);
+        self.ranges.take_group(&self.geometry, id, place.group);
         let range = &mut self.ranges[id];
         range.move_to(Stage::Starting);
         range.owner = Owner::Repair;
@@ -168,15 +169,6 @@ impl Engine {
             self.start_repair(id, place.slot);
         }
         true
-    }
-
-    /// Returns true if places wait to be rewritten.
-    pub(crate) fn has_repairs(&self) -> bool {
-        self.faults.has_repairs()
-    }
-
-    pub(crate) fn repair_done(&mut self, id: RangeId) {
-        self.ranges.give_back_of_job(id);
     }
 
     /// Returns true if the others can reconstruct everything that a member holds. Parity in doubt
@@ -196,7 +188,7 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.rows.refused = range.rows.refused.with(slot);
         let (low, blocks) = (range.low, range.blocks);
-        let place = self.groups[id.index()].slots()[usize::from(slot)];
+        let place = self.ranges.slot(id, slot);
         let start = place.offset.0 + u64::from(low);
         let range = start..start + u64::from(blocks);
         if !self.bad.add(BadBlockKind::Unread(place.member), range) {
@@ -214,7 +206,7 @@ impl Engine {
     /// should first repeat the rows in shorter pieces.
     #[cold]
     pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
-        let missing = self.missing_slots(id);
+        let missing = self.ranges.missing_slots(&self.members, id);
         let bad = self.bad_slots(id).minus(missing);
         let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(bad);
@@ -228,7 +220,7 @@ impl Engine {
         if self.grow.is_staged(range.group) {
             return SlotSet::EMPTY;
         }
-        let slots = (0..).zip(self.groups[id.index()].slots());
+        let slots = (0..).zip(self.ranges.group(id).slots());
         let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
             let start = place.offset.0 + u64::from(range.low);
             let range = start..start + u64::from(range.blocks);
@@ -247,15 +239,10 @@ impl Engine {
         self.members.set_indirect(members);
     }
 
-    /// Clears the error counts of a position that another device has taken.
-    pub(crate) fn forget_device(&mut self, member: MemberIndex) {
-        self.faults.forget_counts(member);
-    }
-
     /// Forgets the errors and latency of a member that is out: they belong to its device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
         self.faults.forget_recent(member);
-        self.forget_latency(member);
+        self.slow.forget_device(member);
         self.choose_direct();
     }
 

@@ -42,7 +42,7 @@ impl Engine {
                 self.regions.dirty.set(region);
                 self.regions.expected.set(region);
             } else if !self.zeroing.is_asked(region) {
-                self.want_zeroing_ahead(region);
+                self.zeroing.want_ahead(region);
             }
         }
     }

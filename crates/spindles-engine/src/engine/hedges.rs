@@ -27,7 +27,7 @@ use crate::{
     plan::Ask,
     requests::RequestSlot,
     slots::SlotSet,
-    stripe::{Owner, Stage},
+    stripe::Owner,
 };
 use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation, Reply};
 
@@ -67,12 +67,6 @@ impl Engine {
         self.hedges.look().filter(|_| !idle)
     }
 
-    /// Checks soon: a read came back from a member that stalled, perhaps the last that waited
-    /// there.
-    pub(crate) fn look_again(&mut self) {
-        self.hedges.look_by(self.now);
-    }
-
     /// Checks the reads that wait at members, if it is time to.
     pub(crate) fn look_at_waiting(&mut self) {
         let due = self.look_at().is_some_and(|look| look <= self.now);
@@ -81,11 +75,16 @@ impl Engine {
         }
         let limits = self.slow.limits();
         let mut next = self.now.plus_ns(limits.stall_min_ns.max(LOOK_MIN_NS));
-        let hedge_delays = self.hedge_delays();
+        let hedge_delays = self.slow.hedge_delays(&self.geometry, &self.members);
         // Since when a read has waited too long, for each member.
         let mut overdue = [None; MEMBERS_MAX as usize];
         for id in (0..self.client_ranges()).map(RangeId) {
-            for member in self.waits_at(id).difference(self.members.missing()).iter() {
+            for member in self
+                .ranges
+                .waits_at(id)
+                .difference(self.members.missing())
+                .iter()
+            {
                 let until = self.waits_until(id, hedge_delays[usize::from(member.0)]);
                 if until <= self.now {
                     let since = overdue[usize::from(member.0)].get_or_insert(until);
@@ -96,13 +95,15 @@ impl Engine {
             }
         }
         self.hedges.look_at(next);
-        let stalled = self.choose_stalled(&mut overdue);
+        let stalled = self
+            .slow
+            .choose_stalled(&self.geometry, &self.members, &mut overdue);
         self.tell_stalled(stalled);
         if stalled.is_empty() {
             return;
         }
         for id in (0..self.client_ranges()).map(RangeId) {
-            let waits = self.waits_at(id).intersection(stalled);
+            let waits = self.ranges.waits_at(id).intersection(stalled);
             let is_late = |member: &MemberIndex| {
                 self.waits_until(id, hedge_delays[usize::from(member.0)]) <= self.now
             };
@@ -113,50 +114,6 @@ impl Engine {
         }
     }
 
-    /// Returns the members that have kept reads waiting the longest, as many as reads can go
-    /// around. If all members do, the fault is not theirs alone: only those that stalled before
-    /// continue to.
-    fn choose_stalled(&self, overdue: &mut [Option<Instant>; MEMBERS_MAX as usize]) -> MemberSet {
-        let there =
-            self.geometry.members() - u8::try_from(self.members.lost().count()).expect("few");
-        if overdue.iter().flatten().count() == usize::from(there) {
-            let before = self.slow.stalled();
-            let waits = (0..).map(MemberIndex).zip(overdue.iter_mut());
-            waits
-                .filter(|(member, _)| !before.contains(*member))
-                .for_each(|(_, since)| *since = None);
-        }
-        let count = overdue.iter().flatten().count();
-        let mut stalled = MemberSet::EMPTY;
-        for _ in 0..count {
-            let waits = (0..).map(MemberIndex).zip(overdue.iter());
-            let waits = waits.filter_map(|(member, since)| Some((since.as_ref()?, member)));
-            let (_, member) = waits.min().expect("counted above");
-            overdue[usize::from(member.0)] = None;
-            let with = stalled.with(member);
-            if self.geometry.survives(self.members.lost().union(with)) {
-                stalled = with;
-            }
-        }
-        stalled
-    }
-
-    /// Returns how long a read may wait at each member, in nanoseconds.
-    fn hedge_delays(&self) -> [u64; MEMBERS_MAX as usize] {
-        let limits = self.slow.limits();
-        let mut hedge_delays = [u64::MAX; MEMBERS_MAX as usize];
-        for (member, hedge_delays) in (0..self.geometry.members()).zip(&mut hedge_delays) {
-            if let Some(median) = self
-                .slow
-                .median_ns(MemberIndex(member), self.members.lost())
-            {
-                let times = median.saturating_mul(limits.stall_factor.into());
-                *hedge_delays = times.max(limits.stall_min_ns);
-            }
-        }
-        hedge_delays
-    }
-
     /// Returns until when a stripe range may wait for its reads.
     fn waits_until(&self, id: RangeId, hedge_delay_ns: u64) -> Instant {
         let range = &self.ranges[id];
@@ -164,26 +121,6 @@ impl Engine {
         let times = 1 + bytes / u64::from(LONG_BYTES);
         let ns = hedge_delay_ns.saturating_mul(times);
         Instant(range.reads.issued.0.saturating_add(ns))
-    }
-
-    /// Returns the members at which a read of a request waits.
-    fn waits_at(&self, id: RangeId) -> MemberSet {
-        let range = &self.ranges[id];
-        let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
-        match range.stage() {
-            // The checksums of a direct read lie on the same member.
-            Stage::DirectPaging | Stage::Direct if reads => {
-                MemberSet::EMPTY.with(range.direct.member)
-            }
-            Stage::Reading { .. } if reads => {
-                let slots = self.groups[id.index()].slots();
-                let members = range.reads.awaited.iter();
-                members
-                    .map(|slot| slots[usize::from(slot)].member)
-                    .collect()
-            }
-            _ => MemberSet::EMPTY,
-        }
     }
 
     fn tell_stalled(&mut self, stalled: MemberSet) {
@@ -196,7 +133,8 @@ impl Engine {
         for member in before.union(stalled).iter() {
             let stalls = stalled.contains(member);
             if stalls != before.contains(member) {
-                self.output(Output::Event(Event::MemberStalls { member, stalls }));
+                self.outbox
+                    .put(Output::Event(Event::MemberStalls { member, stalls }));
             }
         }
     }
@@ -205,7 +143,7 @@ impl Engine {
     #[cold]
     pub(crate) fn stalled_slots(&self, id: RangeId) -> SlotSet {
         match self.ranges[id].ask {
-            Ask::Read => self.slots_of(id, self.slow.stalled()),
+            Ask::Read => self.ranges.slots_of(id, self.slow.stalled()),
             _ => SlotSet::EMPTY,
         }
     }
@@ -278,7 +216,7 @@ impl Engine {
         // before.
         self.requests[request].pairing = Pairing::Single;
         self.requests.give_back(request);
-        self.output(Output::Reply(Reply {
+        self.outbox.put(Output::Reply(Reply {
             token: slot.token,
             result: slot.error.map_or(Ok(()), Err),
             exchanged,
@@ -304,7 +242,7 @@ impl Engine {
         }
         self.hedges.take_back_slot(request);
         self.keep_ranges();
-        self.look_again();
+        self.hedges.look_by(self.now);
     }
 
     /// Returns true if the remaining free stripe ranges are not for this request.

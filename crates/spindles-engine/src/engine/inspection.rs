@@ -358,7 +358,7 @@ impl Engine {
     ) {
         let repaired = self.repairs_metadata();
         let counted = u64::from(blocks);
-        self.count_metadata(counted, repaired);
+        self.scrub.count_metadata(counted, repaired);
         let is_unreadable = match member {
             JOURNAL_DEVICE => self.inspection.stamp_unreadable,
             member => self.inspection.unreadable.contains(member),
@@ -374,19 +374,20 @@ impl Engine {
             },
             self.now,
         );
-        self.output(Output::Event(Event::MetadataFound(MetadataFinding {
-            member,
-            area,
-            block,
-            blocks,
-            flaw: if is_unreadable {
-                Flaw::Unreadable
-            } else {
-                Flaw::Rotten
-            },
-            fate: if repaired { Fate::Repaired } else { Fate::Left },
-            by_scrub: true,
-        })));
+        self.outbox
+            .put(Output::Event(Event::MetadataFound(MetadataFinding {
+                member,
+                area,
+                block,
+                blocks,
+                flaw: if is_unreadable {
+                    Flaw::Unreadable
+                } else {
+                    Flaw::Rotten
+                },
+                fate: if repaired { Fate::Repaired } else { Fate::Left },
+                by_scrub: true,
+            })));
     }
 
     // ---- the end ------------------------------------------------------------------------------

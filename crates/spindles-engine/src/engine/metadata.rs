@@ -74,7 +74,8 @@ impl Engine {
     /// durable. Wakes every stripe range, job and replay that waits for that change.
     pub(crate) fn stop_writing(&mut self) {
         if !self.metadata.is_broken() && !self.has_failed() {
-            self.output(Output::Event(Event::WritingStopped)); // Otherwise it was reported before.
+            // Otherwise it was reported before.
+            self.outbox.put(Output::Event(Event::WritingStopped));
         }
         self.metadata.stop();
         self.wake_all(AFTER_STOP);
@@ -114,7 +115,7 @@ impl Engine {
     }
 
     fn before_update(&self) -> Option<Before> {
-        let unrecorded = self.missing_unrecorded();
+        let unrecorded = self.metadata.missing_unrecorded(&self.members);
         let relies = unrecorded || self.grow.begins() || self.extension.is_some();
         let extension = self.extension.as_ref();
         let unannounced = self.bad.is_kept() && self.bad.any() && !self.metadata.lists_bad_blocks();

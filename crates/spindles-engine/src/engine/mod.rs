@@ -62,7 +62,7 @@ use crate::{
     staging::{STAGE_STEP, Staging},
     stripe::Ranges,
     system_io::{MetadataBuffer, Purpose},
-    waits::{WaitFor, Waits},
+    waits::Waits,
     workspace::{Scratch, Workspace},
     zeroing::Zeroing,
 };
@@ -72,7 +72,7 @@ use spindles_block::{
     MemberResult, MemberSet, Operation, Request, StepId,
 };
 use spindles_format::ArrayRecord;
-use spindles_layout::{Geometry, Group};
+use spindles_layout::Geometry;
 
 /// Returns the role of the device in a position. No command names the device beyond all positions.
 fn position(state: &Membership, member: MemberIndex) -> Result<Role, CommandError> {
@@ -167,7 +167,6 @@ pub struct Engine {
     rounds: Rounds,
     requests: Requests,
     ranges: Ranges,
-    groups: Vec<Group>,
     scratch: Scratch,
     workspace: Workspace,
     waits: Waits,
@@ -355,7 +354,7 @@ impl Engine {
             } = command
                 && self.mutated(Mutation::TakeRefused)
             {
-                self.replace_with(member, &device, uuid);
+                self.replace.begin(member, &device, uuid);
             }
             return Err(error);
         }
@@ -374,13 +373,13 @@ impl Engine {
                 member,
                 device,
                 uuid,
-            } => self.rebuild_onto(member, &device, uuid),
+            } => self.rebuild.fill(member, &device, uuid),
             Command::Return { member, device } => self.bring_back(member, &device),
             Command::Replace {
                 member,
                 device,
                 uuid,
-            } => self.replace_with(member, &device, uuid),
+            } => self.replace.begin(member, &device, uuid),
             Command::JobRate(rate) => self.jobs.set_rate(rate),
             Command::Scrub(scrub) => self.begin_scrub(scrub),
             Command::StopJob(name) => self.stop_on_command(name),
@@ -437,7 +436,7 @@ impl Engine {
                 plan
             }
             Command::Scrub(_) => return self.may_scrub(),
-            Command::StopJob(name) => return self.may_stop(name),
+            Command::StopJob(name) => return self.jobs.may_stop(name),
             Command::JobRate(_) => return Ok(()),
         };
         Ok(())
@@ -457,12 +456,12 @@ impl Engine {
             failed: self.has_failed(),
             stopped: self.metadata.is_broken(),
             missing: self.members.missing(),
-            joining: self.joining(),
-            filling: self.rebuilding(),
+            joining: self.rebuild.members_joining(),
+            filling: self.members.being_filled(),
             dispensable: all.iter().filter(is_dispensable).collect(),
             beside: self.beside(),
             hands_over: self.replace.has_exchanged(),
-            growing: self.growing(),
+            growing: self.grow.phase(&self.geometry),
         }
     }
 
@@ -481,11 +480,6 @@ impl Engine {
         );
     }
 
-    #[inline]
-    pub(crate) fn output(&mut self, output: Output) {
-        self.outbox.put(output);
-    }
-
     /// Puts a member out after an error or on command. Returns true if the array continues without
     /// it. Otherwise copies keep their last member and answer its errors one by one, and an array
     /// with parity has failed.
@@ -498,7 +492,8 @@ impl Engine {
         let survives = self.geometry.survives(lost);
         if !survives && self.shape.copies {
             if let OutReason::Error(error) = reason {
-                self.output(Output::Event(Event::MemberFault { member, error }));
+                self.outbox
+                    .put(Output::Event(Event::MemberFault { member, error }));
             }
             return false;
         }
@@ -507,7 +502,8 @@ impl Engine {
             // Keep the member: space may become free later, and the member may hold the only good
             // blocks of rows in doubt.
             let error = MemberError::NoSpace;
-            self.output(Output::Event(Event::MemberFault { member, error }));
+            self.outbox
+                .put(Output::Event(Event::MemberFault { member, error }));
             self.lacks_space = true;
             self.stop_writing();
             return false;
@@ -524,20 +520,17 @@ impl Engine {
         if was_filled {
             self.rebuild_lost();
         }
-        self.output(Output::Event(Event::MemberOut { member, reason }));
+        self.outbox
+            .put(Output::Event(Event::MemberOut { member, reason }));
         self.replaced_is_out(member);
         if survives {
             self.want_update();
         } else {
-            self.output(Output::Event(Event::ArrayFailed { missing: lost }));
+            self.outbox
+                .put(Output::Event(Event::ArrayFailed { missing: lost }));
             self.stop_writing(); // The failure is not recorded: members may come back.
         }
         survives
-    }
-
-    /// Lets the stripe ranges that wait for this check again.
-    pub(crate) fn wake(&mut self, reason: WaitFor) {
-        self.waits.wake(reason);
     }
 
     /// Returns true if a member is out. I/O still issued to it was planned for its former device.
@@ -593,7 +586,7 @@ impl Engine {
     }
 
     fn idle(&self) -> bool {
-        self.requests.all_free() && !self.has_repairs() && self.is_quiet()
+        self.requests.all_free() && !self.faults.has_repairs() && self.is_quiet()
     }
 
     /// Returns true if no new work may begin: the opening is not complete, a device waits to take

@@ -36,10 +36,9 @@ use crate::{
     workspace::Workspace,
     zeroing::Zeroing,
 };
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
-use spindles_layout::Group;
 
 /// The state of an array as its superblocks and the present members show it.
 #[derive(Clone, Copy, Debug)]
@@ -322,7 +321,6 @@ impl Engine {
                 loading: areas.loading,
                 replay: None,
             },
-            groups: vec![Group::empty(); index(count)],
             rounds: Rounds::new(index(count)),
             waits: Waits::new(index(count)),
             locks: Locks::new(count),
@@ -360,7 +358,7 @@ impl Engine {
     fn begin_opening(&mut self, state: &State, logged: bool) {
         let persistence = self.metadata.persistence();
         if let Some(mark) = persistence.map(|persistence| persistence.array.scrub_mark) {
-            self.resume_scrub_mark(mark);
+            self.scrub.resume_mark(mark);
         }
         if self.mutated(Mutation::SkipSettle)
             || self.mutated(Mutation::TrustEmptyJournal) && self.journal_was_lost()
@@ -386,7 +384,11 @@ impl Engine {
             let unfinished =
                 !state.clean || !state.rebuilding.is_empty() || self.geometry.older().is_some();
             let unfinished = unfinished || self.metadata.is_staged_durable();
-            if self.missing_unrecorded() || begins || self.journal_was_lost() || unfinished {
+            if self.metadata.missing_unrecorded(&self.members)
+                || begins
+                || self.journal_was_lost()
+                || unfinished
+            {
                 self.want_update();
             }
         }
@@ -442,7 +444,7 @@ impl Engine {
         let Some(persistence) = self.metadata.persistence() else {
             return;
         };
-        for member in self.rebuilding().iter() {
+        for member in self.members.being_filled().iter() {
             let at = usize::from(member.0);
             let MemberState::Rebuilding { mark, missed_since } = persistence.array.member[at].state
             else {
@@ -457,16 +459,6 @@ impl Engine {
         if !self.settings.only_recovers {
             self.resume_rebuild();
         }
-    }
-
-    /// Returns true if a member is missing on which the superblocks count.
-    pub(crate) fn missing_unrecorded(&self) -> bool {
-        self.metadata.persistence().is_some_and(|persistence| {
-            self.members
-                .missing()
-                .iter()
-                .any(|member| (persistence.array.member[usize::from(member.0)].state).takes_part())
-        })
     }
 
     /// Returns true if the opening is complete.

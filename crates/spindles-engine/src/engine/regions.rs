@@ -224,7 +224,7 @@ impl Engine {
 
     /// Clears the unsettled bits of regions that the resync has passed.
     pub(crate) fn forget_settled(&mut self) {
-        let mark = self.walk(&resync::JOB).mark;
+        let mark = self.jobs.walk(&resync::JOB).mark;
         let mut from = 0;
         while let Some(region) = self.regions.unsettled.next(from) {
             let end = Place {
@@ -277,7 +277,7 @@ impl Engine {
     }
 
     fn first_block(&self, group: u64) -> u64 {
-        self.blocks_below(GroupIndex(group))
+        self.geometry.blocks_before(GroupIndex(group))
     }
 
     /// Continues to release regions, after a stripe range left its region, or bitmaps were written.
@@ -352,7 +352,7 @@ impl Engine {
         }
         self.regions.releasing = 0..0;
         self.regions.releases.pop_front();
-        self.wake(WaitFor::Region);
+        self.waits.wake(WaitFor::Region);
         self.answer(request);
         true
     }

@@ -83,7 +83,7 @@ impl Engine {
         let flush = request.operation == Operation::Flush;
         if !in_range {
             self.requests.give_back(slot);
-            self.output(Output::Reply(Reply {
+            self.outbox.put(Output::Reply(Reply {
                 token: request.token,
                 result: Err(RequestError::OutOfRange),
                 exchanged: None,
@@ -273,9 +273,9 @@ impl Engine {
     fn hand_out_range(&mut self, request: u32, ask: Ask) {
         let id = self.ranges.take();
         let location = self.geometry.locate(self.requests[request].next);
-        self.take_group(id, location.group);
+        self.ranges.take_group(&self.geometry, id, location.group);
         let shape = self.ranges[id].shape;
-        let group = &self.groups[id.index()];
+        let group = self.ranges.group(id);
         let slot = &mut self.requests[request];
         let chunk = group.blocks;
         let group_end = group
@@ -377,7 +377,7 @@ impl Engine {
             exchanged: None,
         };
         self.requests.give_back(request);
-        self.output(Output::Reply(reply));
+        self.outbox.put(Output::Reply(reply));
     }
 
     fn start_flush(&mut self, request: u32) {

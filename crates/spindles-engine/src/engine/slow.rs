@@ -29,7 +29,7 @@ impl Engine {
             self.look_at_latency(member);
         }
         if self.slow.stalled().contains(member) {
-            self.look_again();
+            self.hedges.look_by(self.now);
         }
     }
 
@@ -39,7 +39,8 @@ impl Engine {
         }
         if let Some(slow) = self.slow.judge(member, self.members.lost(), self.now) {
             self.choose_direct();
-            self.output(Output::Event(Event::MemberSlow { member, slow }));
+            self.outbox
+                .put(Output::Event(Event::MemberSlow { member, slow }));
             if slow {
                 self.count_slow_answer(member);
             }
@@ -58,11 +59,6 @@ impl Engine {
         );
     }
 
-    /// Forgets the read times of a member that is out: they belong to its device.
-    pub(crate) fn forget_latency(&mut self, member: MemberIndex) {
-        self.slow.forget(member);
-    }
-
     /// Returns the slots that a stripe range's read should go around, and those that it should go
     /// to, to time their members.
     #[cold]
@@ -70,7 +66,7 @@ impl Engine {
         if self.ranges[id].ask != Ask::Read {
             return (SlotSet::EMPTY, SlotSet::EMPTY);
         }
-        let slots = (0..).zip(self.groups[id.index()].slots());
+        let slots = (0..).zip(self.ranges.group(id).slots());
         let slow = slots
             .filter(|(_, place)| self.slow.members().contains(place.member))
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));

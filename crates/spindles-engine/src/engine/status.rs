@@ -72,7 +72,7 @@ impl Engine {
         let zeros = |block: BlockIndex| {
             let group = self.geometry.locate(block).group;
             let zeros = self.regions.reads_zeros(group);
-            let after = self.blocks_below(GroupIndex(group.0 + 1));
+            let after = self.geometry.blocks_before(GroupIndex(group.0 + 1));
             (zeros, BlockIndex(after.min(end.0)))
         };
         let (first, mut until) = zeros(from);

@@ -50,7 +50,7 @@ impl Engine {
             assert!(read.is_none(), "one read of metadata at a time on {member}");
             *read = Some(Read { id, buffer, blocks });
         }
-        self.output(Output::Member(MemberIo {
+        self.outbox.put(Output::Member(MemberIo {
             id,
             member: target,
             operation,
@@ -131,7 +131,7 @@ impl Engine {
             .redundant()
             .iter()
             .filter(|_| !range.shape.copies);
-        let slots = self.groups[id.index()].slots();
+        let slots = self.ranges.group(id).slots();
         if parity.any(|slot| slots[usize::from(slot)].member == io.member) {
             IoPurpose::Parity
         } else if io.operation == Operation::Flush {

@@ -43,12 +43,6 @@ impl Engine {
         self.begin_zeroing();
     }
 
-    /// Asks for a never-written region in which a write is expected.
-    pub(crate) fn want_zeroing_ahead(&mut self, region: u64) {
-        self.zeroing.asked.set(region);
-        self.zeroing.ahead.set(region);
-    }
-
     /// Begins to zero the regions that were asked for, if nothing is under way.
     pub(crate) fn begin_zeroing(&mut self) {
         if self.zeroing.regions.is_empty() && !self.zeroing.flushing && !self.zeroing.held {
@@ -286,7 +280,7 @@ impl Engine {
         self.regions.note_all_written();
         self.write_bitmaps();
         if self.metadata.is_broken() {
-            self.wake(WaitFor::Region);
+            self.waits.wake(WaitFor::Region);
         }
         self.zero_next();
         self.extend();

@@ -2,12 +2,14 @@
 
 use crate::{
     config::Persistence,
-    growth::staging_rows,
+    growth::{staging_rows, unit_rows},
+    members::Members,
+    membership::Growing,
     system_io::{MetadataBuffer, Place as MetadataPlace},
 };
 use alloc::vec::Vec;
 use core::ops::Range;
-use spindles_block::{BlockIndex, BlockSize, BufferSlice};
+use spindles_block::{BlockIndex, BlockSize, BufferSlice, MemberIndex, MemberSet};
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, GrowthRecord,
 };
@@ -160,6 +162,49 @@ impl Grow {
     #[inline]
     pub(crate) fn is_staged(&self, group: GroupIndex) -> bool {
         self.staged.contains(&group.0)
+    }
+
+    /// Returns the stage of the growth, on which changes of devices depend.
+    pub(crate) fn phase(&self, geometry: &Geometry) -> Growing {
+        match (geometry.older(), &self.record.older) {
+            (None, _) => Growing::No,
+            (Some(old), Some(older)) if older.mark.0 == 0 && older.staged_blocks == 0 => {
+                let old = MemberSet::all(old.members());
+                Growing::Begins(MemberSet::all(geometry.members()).difference(old))
+            }
+            (Some(_), _) => Growing::Moves,
+        }
+    }
+
+    /// Returns where a staged block lies on its device. `offset` is its later place in the data
+    /// area.
+    pub(crate) fn staged_place(&self, member: MemberIndex, offset: BlockIndex) -> BlockIndex {
+        let row = offset.0 - self.first_row;
+        self.headroom[usize::from(member.0)].plus(row)
+    }
+
+    /// Notes the headroom of a device that takes a position.
+    pub(crate) fn joined(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        self.headroom[usize::from(member.0)] = headroom(Some(device));
+    }
+
+    /// Returns true if added devices are missing and no window was moved yet. The growth waits for
+    /// them then.
+    pub(crate) fn lacks_added(&self, geometry: &Geometry, members: &Members) -> bool {
+        let (Some(older), Some(old)) = (self.record.older, geometry.older()) else {
+            return true;
+        };
+        let old = MemberSet::all(old.members());
+        let added = MemberSet::all(geometry.members()).difference(old);
+        older.mark.0 == 0 && added.difference(members.lost()) != added
+    }
+
+    /// Returns the rows of each member in the next window.
+    pub(crate) fn window_rows(&self, geometry: &Geometry) -> u32 {
+        let unit = geometry.growth_unit().expect("it grows");
+        let rows = unit_rows(geometry).expect("it grows");
+        let units = (self.staging_rows / rows).min(u64::from(self.buffer_blocks) / unit);
+        u32::try_from(units.max(1) * rows).expect("as long as the buffer")
     }
 }
 

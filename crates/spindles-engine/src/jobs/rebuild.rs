@@ -71,4 +71,27 @@ impl Rebuild {
     pub(crate) fn is_quiet(&self) -> bool {
         self.flush.is_none()
     }
+
+    /// Lets a device take the place of a missing one, as soon as nothing is under way.
+    pub(crate) fn fill(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
+        self.joining.push(Joining {
+            member,
+            device: *device,
+            uuid,
+            returns: false,
+            replacement: false,
+        });
+    }
+
+    /// Returns the positions that a device is about to take.
+    pub(crate) fn members_joining(&self) -> MemberSet {
+        let joining = self.joining.iter();
+        joining.map(|joining| joining.member).collect()
+    }
+
+    /// Returns true if a device is about to take this position.
+    pub(crate) fn is_joining(&self, member: MemberIndex) -> bool {
+        let mut joining = self.joining.iter();
+        joining.any(|joining| joining.member == member)
+    }
 }

@@ -99,4 +99,23 @@ impl Replace {
                 .copy_from_slice(regions.written.bits.words());
         }
     }
+
+    /// Lets a device take the position of a live member.
+    pub(crate) fn begin(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
+        self.stage = Stage::Waiting;
+        self.replacement = Some(ReplacementDevice {
+            member,
+            device: *device,
+            uuid,
+        });
+    }
+
+    pub(crate) fn device(&self) -> &DeviceRecord {
+        &self.replacement.as_ref().expect("there is one").device
+    }
+
+    /// Returns the replacement device, if the bitmaps are written to it too.
+    pub(crate) fn device_of_bitmaps(&self) -> Option<&DeviceRecord> {
+        self.is_secret().then(|| self.device())
+    }
 }

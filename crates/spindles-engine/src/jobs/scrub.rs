@@ -137,4 +137,26 @@ impl ScrubState {
         let found = &self.found;
         self.left_before + found.left_blocks + found.metadata_left_blocks + found.disagreements
     }
+
+    /// Sets the place where a scrub was interrupted, from the superblocks.
+    pub(crate) fn resume_mark(&mut self, mark: BlockIndex) {
+        self.found.mark = mark;
+    }
+
+    /// Lets the next scrub begin at the start: a member has another device or was away, or blocks
+    /// have moved. No scrub has read what lies there now.
+    pub(crate) fn forget_mark(&mut self) {
+        self.found.mark = BlockIndex(0);
+        self.outdated = true;
+    }
+
+    /// Counts blocks of metadata that were wrong.
+    pub(crate) fn count_metadata(&mut self, blocks: u64, repaired: bool) {
+        let found = &mut self.found;
+        if repaired {
+            found.metadata_repaired_blocks += blocks;
+        } else {
+            found.metadata_left_blocks += blocks;
+        }
+    }
 }

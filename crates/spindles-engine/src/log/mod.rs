@@ -52,6 +52,7 @@ mod tests;
 use crate::{
     RangeId,
     config::{Limits, Persistence},
+    members::Members,
     metadata::superblock_blocks,
     system_io::{MetadataBuffer, Place, Purpose},
 };
@@ -684,6 +685,12 @@ impl Log {
     pub(crate) fn is_stamped_since(&self) -> bool {
         let nonce = self.stamp.device().map(|device| device.nonce);
         nonce.is_some_and(|nonce| nonce != self.record.nonce)
+    }
+
+    /// Returns true if a member's journal is missing with it. On a device of its own the ring of a
+    /// missing member is still there, and may have the only header of a batch.
+    pub(crate) fn is_missing(&self, members: &Members, member: MemberIndex) -> bool {
+        members.missing().contains(member) && !self.is_on_device()
     }
 }
 

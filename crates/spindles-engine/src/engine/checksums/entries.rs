@@ -7,11 +7,11 @@ use spindles_format::RowSum;
 impl Engine {
     /// Returns the entry of a slot's block in a row, counted from the first current row.
     pub(crate) fn entry(&self, id: RangeId, slot: u8, row: u32) -> Entry {
-        let first = self.block_of_slot(id, slot);
+        let first = self.ranges.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_ref().expect("blocks have checksums");
         if self.grow.is_staged(self.ranges[id].group) {
-            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
+            let member = self.ranges.member(id, slot);
             let (place, page, at) = self.staged_entry(block);
             let page = &self.metadata_buffer.bytes(place, member.0)[page];
             return Entry {
@@ -42,14 +42,11 @@ impl Engine {
     }
 
     fn put_entry(&mut self, id: RangeId, slot: u8, row: u32, entry: Entry) {
-        let first = self.block_of_slot(id, slot);
+        let first = self.ranges.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_ref().expect("blocks have checksums");
         if self.grow.is_staged(self.ranges[id].group) {
-            let (entries, member) = (
-                pages.entries,
-                self.groups[id.index()].slots()[usize::from(slot)].member,
-            );
+            let (entries, member) = (pages.entries, self.ranges.member(id, slot));
             let (place, page, at) = self.staged_entry(block);
             let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
             return entries.set_in(page, at, entry.checksum, entry.row_sum);

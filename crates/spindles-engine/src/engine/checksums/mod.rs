@@ -20,7 +20,7 @@ use crate::{
     stripe::{Owner, RowState, Stage},
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, MemberError, MemberIndex, Operand};
+use spindles_block::{MemberError, MemberIndex, Operand};
 use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum};
 
 impl Engine {
@@ -65,7 +65,8 @@ impl Engine {
         range.sources = 1;
         range.targets = 0;
         range.move_to(Stage::Verifying);
-        self.output(Output::Compute(spindles_block::StepId(id.0)));
+        self.outbox
+            .put(Output::Compute(spindles_block::StepId(id.0)));
     }
 
     /// Uses the blocks that were read straight from a member if they fit their checksums.
@@ -142,7 +143,7 @@ impl Engine {
     pub(crate) fn rotten_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         let is_rotten = |&slot: &u8| {
-            let first = self.block_of_slot(id, slot);
+            let first = self.ranges.block_of_slot(id, slot);
             let sums =
                 &self.workspace.checksums()[self.checksums_range(id, ChecksumsOf::Read, slot)];
             if self.grow.is_staged(range.group) {
@@ -155,12 +156,6 @@ impl Engine {
         };
         let rotten = range.rows.read_checksums.iter().filter(is_rotten);
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
-    }
-
-    /// Returns the first block of a slot's current rows, in the data area of its member.
-    pub(crate) fn block_of_slot(&self, id: RangeId, slot: u8) -> BlockIndex {
-        let place = self.groups[id.index()].slots()[usize::from(slot)];
-        place.offset.plus(u64::from(self.ranges[id].low))
     }
 
     /// Plans a read again whose blocks do not fit their checksums: without a lock the read may have
@@ -179,8 +174,7 @@ impl Engine {
         range.seen.unlocked_read_failed = unlocked_read_failed;
         range.move_to(Stage::Starting);
         let group = range.group;
-        self.geometry
-            .group_into(group, &mut self.groups[id.index()]);
+        self.geometry.group_into(group, self.ranges.group_mut(id));
         self.plan_range(id);
     }
 
@@ -191,9 +185,10 @@ impl Engine {
         if range.ask == Ask::Scrub {
             return; // The scrub reports and repairs it.
         }
-        let member = self.groups[id.index()].slots()[usize::from(slot)].member;
+        let member = self.ranges.member(id, slot);
         let error = MemberError::Corrupt;
-        self.output(Output::Event(Event::MemberFault { member, error }));
+        self.outbox
+            .put(Output::Event(Event::MemberFault { member, error }));
         self.repair_rot(id, slot);
     }
 
@@ -207,7 +202,10 @@ impl Engine {
             return self.looked_at_rows(id);
         }
         let needed = range.plan.reads.or(range.plan.writes);
-        if needed.and(self.missing_slots(id)).is_empty() {
+        if needed
+            .and(self.ranges.missing_slots(&self.members, id))
+            .is_empty()
+        {
             return self.carry_out_plan(id);
         }
         self.plan_range(id);
@@ -264,7 +262,7 @@ impl Engine {
                 RowSums::Alike(RowSum::NONE)
             };
             if !(staged || copied) {
-                let of = (id.0, slot, self.block_of_slot(id, slot));
+                let of = (id.0, slot, self.ranges.block_of_slot(id, slot));
                 let sums = sums.map(|sums| &self.workspace.checksums()[sums]);
                 let sum = |row: usize| sums.map_or(of_zeros, |sums| sums[row]);
                 let of_rows = self.workspace.row_sums();

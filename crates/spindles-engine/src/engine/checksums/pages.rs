@@ -53,7 +53,7 @@ impl Engine {
         if matches!(range.stage(), Stage::Direct | Stage::DirectPaging) {
             return pages.want(0, range.direct.member, range.direct.offset, range.blocks);
         }
-        let slots = self.groups[index(holder)].slots();
+        let slots = self.ranges.group(RangeId(holder)).slots();
         let needed = match range.rows.state {
             RowState::Looking => range.shape.all(),
             _ => range.plan.reads.or(range.plan.writes),
@@ -85,7 +85,7 @@ impl Engine {
             blocks: pages.page_blocks,
             buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
         };
-        self.output(Output::Member(io));
+        self.outbox.put(Output::Member(io));
     }
 
     /// Writes a page also to the device that is to replace its member, if there is one.
@@ -106,7 +106,7 @@ impl Engine {
             blocks: pages.page_blocks,
             buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
         };
-        self.output(Output::Member(io));
+        self.outbox.put(Output::Member(io));
     }
 
     /// Returns where to put the page that a read brings. `None` if the frame is not loading.

@@ -113,7 +113,7 @@ impl Engine {
         {
             return true;
         }
-        let missing = self.missing_slots(id);
+        let missing = self.ranges.missing_slots(&self.members, id);
         let is_own = |slot| {
             let held = range.plan.reads.or(range.plan.writes).contains(slot);
             let sum = self.checksum_at(id, ChecksumsOf::Made, slot, row);

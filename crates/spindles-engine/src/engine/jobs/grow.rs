@@ -23,14 +23,13 @@ use super::Job;
 use crate::{
     Engine, RangeId,
     engine::Closing,
-    growth::{parts, policy_after, unit_rows},
+    growth::parts,
     hedges::Pairing,
     index,
     jobs::{
         Place, Walk,
-        grow::{Stage, headroom, page_blocks, pages_of_checksums},
+        grow::{Stage, page_blocks, pages_of_checksums},
     },
-    membership::Growing,
     output::{Event, OutReason, Output},
     plan::{Ask, Shape},
     requests::RequestSlot,
@@ -39,12 +38,9 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::{
-    BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
-    RequestError,
+    BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, Operation, RequestError,
 };
-use spindles_format::{
-    CHECKSUM_PAGE_BYTES, DeviceRecord, Entries, PageParts, Text, open_checksums, seal_checksums,
-};
+use spindles_format::{CHECKSUM_PAGE_BYTES, Entries, PageParts, open_checksums, seal_checksums};
 use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
@@ -63,18 +59,6 @@ impl Engine {
     /// Returns true if the array grows.
     pub fn is_growing(&self) -> bool {
         self.geometry.older().is_some()
-    }
-
-    /// Returns the stage of the growth, on which changes of devices depend.
-    pub(crate) fn growing(&self) -> Growing {
-        match (self.geometry.older(), &self.grow.record.older) {
-            (None, _) => Growing::No,
-            (Some(old), Some(older)) if older.mark.0 == 0 && older.staged_blocks == 0 => {
-                let old = MemberSet::all(old.members());
-                Growing::Begins(MemberSet::all(self.geometry.members()).difference(old))
-            }
-            (Some(_), _) => Growing::Moves,
-        }
     }
 
     /// Returns the progress of the growth; `None` if the array does not grow.
@@ -104,13 +88,6 @@ impl Engine {
         self.settings.limits.requests
     }
 
-    /// Returns where a staged block lies on its device. `offset` is its later place in the data
-    /// area.
-    pub(crate) fn staged_place(&self, member: MemberIndex, offset: BlockIndex) -> BlockIndex {
-        let row = offset.0 - self.grow.first_row;
-        self.grow.headroom[usize::from(member.0)].plus(row)
-    }
-
     /// Returns true if a stripe range is a write of staged blocks in a window that can't be moved.
     /// Members keep the checksums of the staged contents, so a later write would look like rot
     /// after a crash.
@@ -120,11 +97,6 @@ impl Engine {
             && self.grow.stage == Stage::Stuck
             && self.grow.is_staged(range.group)
             && self.has_checksums()
-    }
-
-    /// Notes the headroom of a device that takes a position.
-    pub(crate) fn growth_joined(&mut self, member: MemberIndex, device: &DeviceRecord) {
-        self.grow.headroom[usize::from(member.0)] = headroom(Some(device));
     }
 
     /// Finds a growth at opening, when the maps are known: staged blocks belong to the new map.
@@ -142,7 +114,7 @@ impl Engine {
             self.enter_window();
         }
         self.regions.set_live(self.geometry.live_groups());
-        self.begin_job(&JOB, Place::default());
+        self.jobs.begin(&JOB, Place::default());
     }
 
     /// Clears the bits of the new map when the growth begins: earlier values mean nothing.
@@ -167,18 +139,7 @@ impl Engine {
         self.grow.stage == Stage::Idle
             && self.all_settled
             && !self.settings.only_recovers
-            && !self.lacks_added()
-    }
-
-    /// Returns true if added devices are missing and no window was moved yet. The growth waits for
-    /// them then.
-    fn lacks_added(&self) -> bool {
-        let (Some(older), Some(old)) = (self.grow.record.older, self.geometry.older()) else {
-            return true;
-        };
-        let old = MemberSet::all(old.members());
-        let added = MemberSet::all(self.geometry.members()).difference(old);
-        older.mark.0 == 0 && added.difference(self.members.lost()) != added
+            && !self.grow.lacks_added(&self.geometry, &self.members)
     }
 
     /// Begins a window, if it may. Called when it is the job's turn.
@@ -186,25 +147,21 @@ impl Engine {
         if !self.may_grow() {
             return false;
         }
-        let bytes = u64::from(self.window_rows()) * u64::from(self.settings.block_size.bytes());
+        let bytes = u64::from(self.grow.window_rows(&self.geometry))
+            * u64::from(self.settings.block_size.bytes());
         self.jobs.throttle.gone(self.now, bytes);
         self.grow.stage = Stage::Waiting;
         true
-    }
-
-    /// Returns the rows of each member in the next window.
-    fn window_rows(&self) -> u32 {
-        let unit = self.geometry.growth_unit().expect("it grows");
-        let rows = unit_rows(&self.geometry).expect("it grows");
-        let units = (self.grow.staging_rows / rows).min(u64::from(self.grow.buffer_blocks) / unit);
-        u32::try_from(units.max(1) * rows).expect("as long as the buffer")
     }
 
     /// Takes the steps of a growth that no I/O result triggers. Returns true if a step was taken.
     pub(crate) fn pump_grow(&mut self) -> bool {
         match self.grow.stage {
             // An added member may have gone out while this waited.
-            Stage::Waiting if self.closing != Closing::Open || self.lacks_added() => {
+            Stage::Waiting
+                if self.closing != Closing::Open
+                    || self.grow.lacks_added(&self.geometry, &self.members) =>
+            {
                 self.grow.stage = Stage::Idle;
                 true
             }
@@ -234,14 +191,6 @@ impl Engine {
         self.opening.is_serving() && !self.rebuild.somebody_joins() && !midway && self.is_quiet()
     }
 
-    /// Returns the block up to which the growth moves: beyond the old end of the array, to the end
-    /// of its last region. The rest of that region is zeros from then on, as in any written region.
-    fn growth_end(&self) -> u64 {
-        let region = self.geometry.stripe_blocks() << self.regions.shift();
-        let room = self.regions.part_groups().end * self.geometry.stripe_blocks();
-        self.geometry.blocks().next_multiple_of(region).min(room)
-    }
-
     /// Makes the window part of the new map. It lies in the headroom.
     fn enter_window(&mut self) {
         let stripe = self.geometry.stripe_blocks();
@@ -261,14 +210,17 @@ impl Engine {
     /// there without moving anything.
     fn choose_window(&mut self) {
         let from = self.geometry.mark().expect("it grows").0;
-        let (end, unit) = (self.growth_end(), self.geometry.growth_unit());
+        let (end, unit) = (
+            self.regions.growth_end(&self.geometry),
+            self.geometry.growth_unit(),
+        );
         let unit = unit.expect("it grows");
         let new = GroupIndex(self.geometry.live_groups()[0].end);
         let held = self.regions.holds(self.regions.of(new));
         let old = GroupIndex(self.geometry.live_groups()[1].start);
         let next = self.regions.next_written(old);
         let empty = if next.0 < self.geometry.groups() {
-            self.blocks_below(next) / unit * unit
+            self.geometry.blocks_before(next) / unit * unit
         } else {
             end
         };
@@ -276,7 +228,8 @@ impl Engine {
             self.enter(empty);
             return self.mark(empty);
         }
-        let blocks = u64::from(self.window_rows()) * u64::from(self.geometry.data_chunks());
+        let blocks = u64::from(self.grow.window_rows(&self.geometry))
+            * u64::from(self.geometry.data_chunks());
         self.grow.window = from..(from + blocks).min(end);
         self.grow.stage = Stage::Readying;
         for region in self.window_regions() {
@@ -325,7 +278,9 @@ impl Engine {
         }
         match self.grow.stage {
             // The old map is still valid: the window is moved when the devices are there.
-            Stage::Reading if self.lacks_added() => self.grow.stage = Stage::Idle,
+            Stage::Reading if self.grow.lacks_added(&self.geometry, &self.members) => {
+                self.grow.stage = Stage::Idle
+            }
             Stage::Reading => {
                 self.enter_window();
                 self.grow.stage = Stage::Staging;
@@ -542,24 +497,12 @@ impl Engine {
         let older = self.grow.record.older.as_mut().expect("it grows");
         older.mark = BlockIndex(end);
         older.staged_blocks = 0;
-        self.forget_scrub_mark();
-        if end == self.growth_end() {
+        self.scrub.forget_mark();
+        if end == self.regions.growth_end(&self.geometry) {
             self.grow.record.older = None;
-            self.change_policy();
+            self.metadata.change_policy();
         }
         self.tell_growth(Stage::Marking);
-    }
-
-    /// Sets the consistency policy that goes with the new level, from the next opening on.
-    fn change_policy(&mut self) {
-        let Some(persistence) = self.metadata.persistence_mut() else {
-            return;
-        };
-        let array = &mut persistence.array;
-        let older = array.growth.older.as_ref();
-        if let Some(policy) = older.and_then(|older| policy_after(array, older)) {
-            array.consistency = Text::new(policy.name).expect("a policy's name is short");
-        }
     }
 
     /// Forgets the old map: everything is moved.
@@ -576,7 +519,7 @@ impl Engine {
         let clients = self.client_ranges();
         self.scratch = (self.settings).scratch(self.shape, &self.geometry, clients);
         let blocks = self.geometry.blocks();
-        self.output(Output::Event(Event::Grown { blocks }));
+        self.outbox.put(Output::Event(Event::Grown { blocks }));
     }
 
     /// Gives up the window, which can't be moved. A durably staged window stays staged. Any other
@@ -594,10 +537,10 @@ impl Engine {
             _ => {}
         }
         self.grow.stage = Stage::Stuck;
-        self.stop_job(&JOB);
+        self.jobs.stop(&JOB);
         let block = older.map_or(BlockIndex(0), |older| older.mark);
-        self.output(Output::Event(Event::GrowthStuck { block }));
-        if self.missing_unrecorded() {
+        self.outbox.put(Output::Event(Event::GrowthStuck { block }));
+        if self.metadata.missing_unrecorded(&self.members) {
             self.want_update(); // The current map may need fewer members.
         }
     }

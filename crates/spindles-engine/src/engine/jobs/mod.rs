@@ -11,7 +11,7 @@ pub(crate) mod scrub;
 use crate::{
     Engine, RangeId,
     engine::Closing,
-    jobs::{JobStatus, Place, Stage, Walk},
+    jobs::{JobStatus, Jobs, Place, Stage, Walk},
     output::CommandError,
     plan::Ask,
     slots::SlotSet,
@@ -19,7 +19,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use spindles_block::Instant;
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::GroupIndex;
 
 /// A kind of job.
 #[derive(Debug)]
@@ -69,18 +69,18 @@ impl Job {
     }
 }
 
-impl Engine {
+impl Jobs {
     /// Returns the progress of a job.
     pub(crate) fn walk(&self, job: &'static Job) -> &Walk {
-        &self.jobs.walks[job.row()]
+        &self.walks[job.row()]
     }
 
     /// Begins a job at `from`; all groups below count as done. No stripe range of the job may be
     /// under way.
-    pub(crate) fn begin_job(&mut self, job: &'static Job, from: Place) {
-        let walk = &mut self.jobs.walks[job.row()];
+    pub(crate) fn begin(&mut self, job: &'static Job, from: Place) {
+        let walk = &mut self.walks[job.row()];
         assert_eq!(walk.pending, 0, "ranges of {} are under way", job.name);
-        self.jobs.going += u32::from(walk.stage != Stage::Going);
+        self.going += u32::from(walk.stage != Stage::Going);
         *walk = Walk {
             stage: Stage::Going,
             next: from,
@@ -90,21 +90,21 @@ impl Engine {
     }
 
     /// Holds a job's mark at a place that is not done, whether the job has come there or not.
-    pub(crate) fn hold_job(&mut self, job: &'static Job, place: Place) {
-        let walk = &mut self.jobs.walks[job.row()];
+    pub(crate) fn hold(&mut self, job: &'static Job, place: Place) {
+        let walk = &mut self.walks[job.row()];
         walk.failed += 1;
         walk.held = Some(walk.held.map_or(place, |held| held.min(place)));
         walk.mark = walk.mark.min(place);
     }
 
     /// Stops a job early. Its stripe ranges under way still end.
-    pub(crate) fn stop_job(&mut self, job: &'static Job) {
-        let walk = &mut self.jobs.walks[job.row()];
+    pub(crate) fn stop(&mut self, job: &'static Job) {
+        let walk = &mut self.walks[job.row()];
         if walk.stage == Stage::Going {
-            self.jobs.going -= 1;
+            self.going -= 1;
         }
         walk.stage = Stage::Idle;
-        self.jobs.wake = None;
+        self.wake = None;
     }
 
     /// Returns an error if a job can't be ended on command.
@@ -118,7 +118,9 @@ impl Engine {
         }
         Ok(())
     }
+}
 
+impl Engine {
     /// Ends a job on command, as soon as its stripe ranges under way have ended.
     pub(crate) fn stop_on_command(&mut self, name: &str) {
         if let Some(job) = Job::by_name(name) {
@@ -223,8 +225,8 @@ impl Engine {
     fn begin_job_range(&mut self, now: Instant, row: usize) {
         let id = self.ranges.take_for_job();
         let Place { group, row: low } = self.jobs.walks[row].next;
-        self.take_group(id, group);
-        let chunk = self.groups[id.index()].blocks;
+        self.ranges.take_group(&self.geometry, id, group);
+        let chunk = self.ranges.group(id).blocks;
         let end = low + self.settings.limits.range_blocks.min(chunk - low);
         let walk = &mut self.jobs.walks[row];
         walk.pending += 1;
@@ -268,7 +270,7 @@ impl Engine {
         walk.pending -= 1;
         walk.mismatches += u64::from(mismatch);
         if !done {
-            self.hold_job(JOBS[row], place);
+            self.jobs.hold(JOBS[row], place);
         }
         self.find_mark(row);
         self.job_may_have_stopped(row);
@@ -310,23 +312,13 @@ impl Engine {
             .map(|(job, walk)| JobStatus {
                 name: job.name,
                 going: walk.stage == Stage::Going,
-                done_bytes: self.blocks_below(walk.next.group).min(total) * block_bytes,
+                done_bytes: self.geometry.blocks_before(walk.next.group).min(total) * block_bytes,
                 total_bytes: total * block_bytes,
                 failed: walk.failed,
                 mismatches: walk.mismatches,
                 rate: self.jobs.throttle.rate,
             })
             .collect()
-    }
-
-    /// Returns the number of blocks of the array in the groups before this one.
-    pub(crate) fn blocks_below(&self, group: GroupIndex) -> u64 {
-        if group.0 >= self.geometry.groups() {
-            return self.geometry.blocks();
-        }
-        let mut filled = Group::empty();
-        self.geometry.group_into(group, &mut filled);
-        filled.first_block.0
     }
 }
 

@@ -17,9 +17,8 @@ use crate::{
     slots::SlotSet,
     system_io::Purpose,
 };
-use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_format::{AreaKind, BITMAPS, BadBlockKind, DeviceRecord, Uuid, room_for_checksums};
+use spindles_format::{AreaKind, BITMAPS, DeviceRecord, Uuid, room_for_checksums};
 use spindles_layout::{Geometry, GroupIndex};
 
 pub(crate) static JOB: Job = Job {
@@ -34,12 +33,6 @@ pub(crate) static JOB: Job = Job {
     turn: None,
 };
 
-/// A device that could not be filled everywhere becomes active if it lacks at most this many
-/// blocks, or one in `UNFILLED_SHARE` blocks of the array. A device that lacks more can't be relied
-/// on: its source members are failing.
-const UNFILLED_MIN: u64 = 64;
-const UNFILLED_SHARE: u64 = 1 << 16;
-
 /// The mark is recorded at least once in this many bytes of the array.
 const MARK_BYTES: u64 = 4 << 30;
 
@@ -51,13 +44,8 @@ impl Engine {
     /// the superblocks do not all say so yet.
     pub fn is_rebuilding(&self) -> bool {
         !self.rebuild.joining.is_empty()
-            || !self.rebuilding().is_empty()
+            || !self.members.being_filled().is_empty()
             || !self.rebuild.done.is_empty()
-    }
-
-    /// Returns the positions whose device is being filled.
-    pub(crate) fn rebuilding(&self) -> MemberSet {
-        self.members.lost().difference(self.members.missing())
     }
 
     /// Returns true if a member can be read in the rows of `group` below `end`, where a stripe
@@ -72,19 +60,20 @@ impl Engine {
     /// Returns the place up to which a device is filled.
     pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
         let from = self.members.filled_from_start(member);
-        from.max(self.walk(&JOB).mark)
+        from.max(self.jobs.walk(&JOB).mark)
     }
 
     /// Continues the rebuilds that the superblocks record.
     pub(crate) fn resume_rebuild(&mut self) {
-        let from = (self.rebuilding().iter())
+        let from = (self.members.being_filled().iter())
             .map(|member| self.members.filled_from_start(member))
             .min();
         if let Some(from) = from {
             self.rebuild.marked = from.group;
-            self.begin_job(&JOB, from);
-            for member in self.rebuilding().iter() {
-                self.output(Output::Event(Event::RebuildStarted { member }));
+            self.jobs.begin(&JOB, from);
+            for member in self.members.being_filled().iter() {
+                self.outbox
+                    .put(Output::Event(Event::RebuildStarted { member }));
             }
         }
     }
@@ -113,19 +102,8 @@ impl Engine {
         }
         // An administrator chooses the devices for members that a growth adds.
         let older = self.geometry.older().map_or(u8::MAX, Geometry::members);
-        let waits = |member: &MemberIndex| member.0 < older && !self.is_joining(*member);
+        let waits = |member: &MemberIndex| member.0 < older && !self.rebuild.is_joining(*member);
         self.members.missing().iter().filter(waits).collect()
-    }
-
-    /// Lets a device take the place of a missing one, as soon as nothing is under way.
-    pub(crate) fn rebuild_onto(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
-        self.rebuild.joining.push(Joining {
-            member,
-            device: *device,
-            uuid,
-            returns: false,
-            replacement: false,
-        });
     }
 
     /// Lets the device beyond all positions take the place of the member that it was to replace,
@@ -136,7 +114,7 @@ impl Engine {
         device: &DeviceRecord,
         uuid: Uuid,
     ) {
-        if !self.is_joining(member) && self.closing == Closing::Open {
+        if !self.rebuild.is_joining(member) && self.closing == Closing::Open {
             self.rebuild.joining.push(Joining {
                 member,
                 device: *device,
@@ -200,7 +178,7 @@ impl Engine {
             .as_ref()
             .is_some_and(|part| next.0 >= part.groups().start);
         let old_members = self.geometry.older().map_or(0, Geometry::members);
-        if of_old && (self.rebuilding().iter()).all(|member| member.0 >= old_members) {
+        if of_old && (self.members.being_filled().iter()).all(|member| member.0 >= old_members) {
             return GroupIndex(u64::MAX);
         }
         next
@@ -208,25 +186,14 @@ impl Engine {
 
     fn next_lacked(&self, group: GroupIndex) -> GroupIndex {
         if self
-            .rebuilding()
+            .members
+            .being_filled()
             .difference(self.rebuild.returning)
             .is_empty()
         {
             return self.regions.next_missed(group);
         }
         self.regions.next_written(group)
-    }
-
-    /// Returns the positions that a device is about to take.
-    pub(crate) fn joining(&self) -> MemberSet {
-        let joining = self.rebuild.joining.iter();
-        joining.map(|joining| joining.member).collect()
-    }
-
-    /// Returns true if a device is about to take this position.
-    fn is_joining(&self, member: MemberIndex) -> bool {
-        let mut joining = self.rebuild.joining.iter();
-        joining.any(|joining| joining.member == member)
     }
 
     /// Lets devices take their positions when nothing is under way: no I/O on the former devices,
@@ -241,15 +208,16 @@ impl Engine {
             return true;
         }
         self.keep_filled();
-        self.forget_scrub_mark();
+        self.scrub.forget_mark();
         for joining in &all {
             self.join(joining);
         }
         self.rebuild.marked = GroupIndex(0);
-        self.begin_job(&JOB, Place::default());
+        self.jobs.begin(&JOB, Place::default());
         for joining in &all {
             let member = joining.member;
-            self.output(Output::Event(Event::RebuildStarted { member }));
+            self.outbox
+                .put(Output::Event(Event::RebuildStarted { member }));
         }
         // The devices are not relied on before all superblocks record them, and they have all
         // metadata.
@@ -271,7 +239,7 @@ impl Engine {
         let Joining { member, device, .. } = joining;
         let (member, at) = (*member, usize::from(member.0));
         if joining.replacement {
-            self.output(Output::Swap(member));
+            self.outbox.put(Output::Swap(member));
         }
         let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
         let known = persistence.devices[at].replace(*device);
@@ -292,14 +260,14 @@ impl Engine {
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         } else {
-            self.forget_device(member);
+            self.faults.forget_counts(member);
         }
-        self.growth_joined(member, &joining.device);
+        self.grow.joined(member, &joining.device);
     }
 
     /// Keeps the progress of the current walk for the next one.
     fn keep_filled(&mut self) {
-        for member in self.rebuilding().iter() {
+        for member in self.members.being_filled().iter() {
             self.members.fill_from(member, self.filled_below(member));
         }
     }
@@ -307,8 +275,8 @@ impl Engine {
     /// Handles the loss of a device that was being filled.
     pub(crate) fn rebuild_lost(&mut self) {
         self.rebuild.returning = self.rebuild.returning.difference(self.members.missing());
-        if self.rebuilding().is_empty() {
-            self.stop_job(&JOB);
+        if self.members.being_filled().is_empty() {
+            self.jobs.stop(&JOB);
         }
     }
 
@@ -316,8 +284,11 @@ impl Engine {
     /// otherwise: if the row was not written meanwhile, their blocks are good. Returns false if
     /// nothing could prove that.
     pub(crate) fn tries_old_contents(&mut self, id: RangeId, not_held: SlotSet) -> bool {
-        let returning = self.rebuilding().intersection(self.rebuild.returning);
-        let slots = self.slots_of(id, returning).and(not_held);
+        let returning = self
+            .members
+            .being_filled()
+            .intersection(self.rebuild.returning);
+        let slots = self.ranges.slots_of(id, returning).and(not_held);
         let may_prove = self.has_checksums();
         let rows = &mut self.ranges[id].rows;
         if rows.tried_old_contents || slots.is_empty() || !may_prove {
@@ -340,7 +311,9 @@ impl Engine {
     pub(crate) fn proves_old(&self, id: RangeId, row: u32) -> bool {
         let old = self.ranges[id].rows.old_contents;
         let shape = self.ranges[id].shape;
-        let present = shape.all().minus(self.missing_slots(id));
+        let present = shape
+            .all()
+            .minus(self.ranges.missing_slots(&self.members, id));
         let witnesses = present.minus(old).and(self.ranges[id].rows.unreadable);
         if shape.copies {
             let read = old.first().expect("a copy was read");
@@ -381,16 +354,22 @@ impl Engine {
         let (low, blocks) = (u64::from(range.low), range.blocks);
         let not_held = self.slots_not_held(id, range.low + blocks);
         let places = !range.rows.unreadable.minus(not_held).is_empty();
-        let filled = not_held.minus(self.missing_slots(id));
+        let filled = not_held.minus(self.ranges.missing_slots(&self.members, id));
         for slot in filled.iter() {
-            let place = self.groups[id.index()].slots()[usize::from(slot)];
+            let place = self.ranges.slot(id, slot);
             let start = place.offset.0 + low;
-            if !places || !self.may_go_without(place.member, start..start + u64::from(blocks)) {
+            if !places
+                || !self.bad.may_add_unfilled(
+                    &self.geometry,
+                    place.member,
+                    start..start + u64::from(blocks),
+                )
+            {
                 return false;
             }
             self.faults.not_filled(place.member, blocks);
             let data_start = self.members.data_start(place.member);
-            self.output(Output::Event(Event::NotFilled {
+            self.outbox.put(Output::Event(Event::NotFilled {
                 member: place.member,
                 block: data_start.plus(start),
                 blocks,
@@ -398,7 +377,12 @@ impl Engine {
         }
         let rows = &mut self.ranges[id].rows;
         rows.unreadable = rows.unreadable.or(filled);
-        let left = u64::from(self.ranges[id].lost_here(self.missing_slots(id)).count() * blocks);
+        let left = u64::from(
+            self.ranges[id]
+                .lost_here(self.ranges.missing_slots(&self.members, id))
+                .count()
+                * blocks,
+        );
         self.scrub.also_left(left);
         self.choose_direct();
         self.write_area(AreaKind::BAD_BLOCKS);
@@ -406,21 +390,12 @@ impl Engine {
         true
     }
 
-    /// Adds blocks of a device being filled to the list of bad blocks. Returns false if the members
-    /// keep no list, it is full, or the device lacks too many blocks to count as a member.
-    fn may_go_without(&mut self, member: MemberIndex, range: Range<u64>) -> bool {
-        let kind = BadBlockKind::Unread(member);
-        let most = (self.geometry.blocks() / UNFILLED_SHARE).max(UNFILLED_MIN);
-        let lacks = self.bad.blocks(kind) + (range.end - range.start);
-        self.bad.is_kept() && lacks <= most && self.bad.add(kind, range)
-    }
-
     fn rebuild_advanced(&mut self) {
         let group_bytes = u64::from(self.geometry.chunk_blocks())
             * u64::from(self.geometry.data_chunks())
             * u64::from(self.settings.block_size.bytes());
         let step = (self.geometry.groups() / MARKS).min(MARK_BYTES / group_bytes.max(1));
-        let mark = self.walk(&JOB).mark;
+        let mark = self.jobs.walk(&JOB).mark;
         if self.rebuild.flush.is_none() && mark.group.0 > self.rebuild.marked.0 + step {
             self.flush_and_mark(mark);
         }
@@ -436,7 +411,7 @@ impl Engine {
     /// Flushes the devices being filled. Everything below `to` is durable there afterwards.
     fn flush_and_mark(&mut self, to: Place) {
         self.rebuild.marked = to.group;
-        let members = self.rebuilding();
+        let members = self.members.being_filled();
         self.rebuild.flush = Some(to);
         if members.is_empty() {
             return self.flushed_to_mark();
@@ -446,16 +421,17 @@ impl Engine {
 
     pub(crate) fn flushed_to_mark(&mut self) {
         let to = self.rebuild.flush.take().expect("it was begun");
-        let walk = *self.walk(&JOB);
+        let walk = *self.jobs.walk(&JOB);
         if self.note_marks(to) {
             self.want_update();
         }
-        if walk.is_over() && !self.rebuilding().is_empty() {
+        if walk.is_over() && !self.members.being_filled().is_empty() {
             if walk.mark > to {
                 return self.flush_and_mark(walk.mark);
             }
             let failed = self.rebuild.failed;
-            self.output(Output::Event(Event::RebuildIncomplete { failed }));
+            self.outbox
+                .put(Output::Event(Event::RebuildIncomplete { failed }));
         }
     }
 
@@ -466,7 +442,7 @@ impl Engine {
             return false; // The marks can't be recorded.
         }
         let mut news = false;
-        for member in self.rebuilding().iter() {
+        for member in self.members.being_filled().iter() {
             let place = to.max(self.members.filled_from_start(member));
             if place.group.0 >= self.geometry.groups() {
                 self.members.filled(member);
@@ -476,7 +452,7 @@ impl Engine {
                 news = true;
                 continue;
             }
-            let mark = self.blocks_below(place.group);
+            let mark = self.geometry.blocks_before(place.group);
             news |= self.members.mark(member, mark);
         }
         news
@@ -484,14 +460,15 @@ impl Engine {
 
     /// Notes at a close, after its flush, how far each device is good.
     pub(crate) fn note_marks_at_close(&mut self) -> bool {
-        self.note_marks(self.walk(&JOB).mark)
+        self.note_marks(self.jobs.walk(&JOB).mark)
     }
 
     /// Reports members that are active again, and relied on: the superblocks record it.
     pub(crate) fn announce_rebuilt(&mut self) {
         for member in core::mem::take(&mut self.rebuild.done).iter() {
             if !self.members.lost().contains(member) {
-                self.output(Output::Event(Event::RebuildDone { member }));
+                self.outbox
+                    .put(Output::Event(Event::RebuildDone { member }));
             }
         }
     }

@@ -36,7 +36,7 @@ use crate::{
 use spindles_block::{
     BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
-use spindles_format::{DeviceRecord, Uuid};
+use spindles_format::DeviceRecord;
 
 pub(crate) static JOB: Job = Job {
     name: "replace",
@@ -76,16 +76,6 @@ impl Engine {
         self.beside().is_some()
     }
 
-    /// Lets a device take the position of a live member.
-    pub(crate) fn replace_with(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
-        self.replace.stage = Stage::Waiting;
-        self.replace.replacement = Some(ReplacementDevice {
-            member,
-            device: *device,
-            uuid,
-        });
-    }
-
     /// Continues a replacement that waits until nothing is under way. Returns true if it no longer
     /// waits.
     pub(crate) fn pump_replace(&mut self) -> bool {
@@ -102,9 +92,10 @@ impl Engine {
             Replace::everything(&self.regions, &mut self.replace.todo);
             self.replace.fresh.clear_all();
             self.replace.stage = Stage::Copying;
-            self.begin_job(&JOB, Place::default());
+            self.jobs.begin(&JOB, Place::default());
             let member = replacement.member;
-            self.output(Output::Event(Event::ReplaceStarted { member }));
+            self.outbox
+                .put(Output::Event(Event::ReplaceStarted { member }));
             self.write_all_areas();
         } else if !self.copy_fresh() {
             self.flush_before_telling();
@@ -121,7 +112,7 @@ impl Engine {
         core::mem::swap(&mut self.replace.todo, &mut self.replace.fresh);
         self.replace.fresh.clear_all();
         self.replace.stage = Stage::Copying;
-        self.begin_job(&JOB, Place::default());
+        self.jobs.begin(&JOB, Place::default());
         true
     }
 
@@ -157,7 +148,7 @@ impl Engine {
             return;
         }
         self.exchange();
-        self.forget_scrub_mark();
+        self.scrub.forget_mark();
         self.replace.stage = Stage::Telling;
         self.log.void(self.metadata.generation() + 1);
         self.want_update();
@@ -186,7 +177,7 @@ impl Engine {
         if let Some(pages) = &mut self.pages {
             pages.moves(member, &device);
         }
-        self.output(Output::Swap(member));
+        self.outbox.put(Output::Swap(member));
     }
 
     /// Handles the result of the write of the replacement device's superblock.
@@ -202,7 +193,7 @@ impl Engine {
                 self.replace.faults = self.faults_of(member);
                 self.forget_faults(member);
                 self.forget_bad_blocks(MemberSet::EMPTY.with(member));
-                self.forget_device(member);
+                self.faults.forget_counts(member);
                 self.tell_others(member);
             }
             Err(error) => {
@@ -229,18 +220,20 @@ impl Engine {
                 .member;
             if !self.metadata.is_broken() {
                 let faults = self.replace.faults;
-                self.output(Output::Event(Event::ReplaceDone { member, faults }));
+                self.outbox
+                    .put(Output::Event(Event::ReplaceDone { member, faults }));
             }
         }
     }
 
     /// Ends a replacement without the replacement device.
     fn end_replace(&mut self, why: ReplaceEnd) {
-        self.stop_job(&JOB);
+        self.jobs.stop(&JOB);
         self.replace.stage = Stage::Idle;
         let replacement = self.replace.replacement.take().expect("it goes on");
         let member = replacement.member;
-        self.output(Output::Event(Event::ReplaceEnded { member, why }));
+        self.outbox
+            .put(Output::Event(Event::ReplaceEnded { member, why }));
     }
 
     /// Handles the loss of a member. If it is being replaced, it is rebuilt onto the replacement
@@ -277,7 +270,7 @@ impl Engine {
             .as_ref()
             .expect("one is replacement")
             .member;
-        self.slots_of(id, MemberSet::EMPTY.with(member))
+        self.ranges.slots_of(id, MemberSet::EMPTY.with(member))
     }
 
     /// Sends a stripe range's write of a slot to the replacement device. The write need not be
@@ -296,9 +289,9 @@ impl Engine {
         };
         let range = &self.ranges[id];
         let (low, blocks) = (range.low, range.blocks);
-        let place = self.groups[id.index()].slots()[usize::from(slot)];
-        let start = self.replacement_device().data_start();
-        self.output(Output::Member(MemberIo {
+        let place = self.ranges.slot(id, slot);
+        let start = self.replace.device().data_start();
+        self.outbox.put(Output::Member(MemberIo {
             id: MemberIoId(REPLACEMENT | id.0 << SLOT_BITS | u32::from(slot)),
             member: self.replacement(),
             operation,
@@ -308,23 +301,9 @@ impl Engine {
         }));
     }
 
-    fn replacement_device(&self) -> &DeviceRecord {
-        &self
-            .replace
-            .replacement
-            .as_ref()
-            .expect("there is one")
-            .device
-    }
-
-    /// Returns the replacement device, if the bitmaps are written to it too.
-    pub(crate) fn replacement_told_of_bitmaps(&self) -> Option<&DeviceRecord> {
-        self.replace.is_secret().then(|| self.replacement_device())
-    }
-
     /// Returns the replacement device of that member, if checksums are written to it too.
     pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
-        let replacement = self.replacement_told_of_bitmaps()?;
+        let replacement = self.replace.device_of_bitmaps()?;
         (self.replacing() == Some(member)).then_some(replacement)
     }
 

@@ -28,8 +28,8 @@ impl Engine {
         if self.settings.read_only {
             return;
         }
-        self.begin_job(&JOB, Place::default());
-        self.output(Output::Event(Event::ResyncStarted));
+        self.jobs.begin(&JOB, Place::default());
+        self.outbox.put(Output::Event(Event::ResyncStarted));
     }
 
     /// Returns true if redundancy is known to agree with data in the rows of `group` below `end`,
@@ -38,7 +38,7 @@ impl Engine {
     pub(crate) fn settled(&self, group: GroupIndex, end: u32) -> bool {
         self.all_settled
             || !self.regions.is_unsettled(group)
-            || Place { group, row: end } <= self.walk(&JOB).mark
+            || Place { group, row: end } <= self.jobs.walk(&JOB).mark
     }
 
     /// Marks rows as unsettled after a write failed part-way: members hold the old or the new
@@ -58,7 +58,7 @@ impl Engine {
         let (group, row) = (self.ranges[id].group, self.ranges[id].low);
         self.regions.unsettle(group);
         self.all_settled = false;
-        self.hold_job(&JOB, Place { group, row });
+        self.jobs.hold(&JOB, Place { group, row });
     }
 
     fn resync_ended(&mut self, walk: Walk) {
@@ -76,6 +76,6 @@ impl Engine {
                 unsettled: walk.failed.max(1),
             }
         };
-        self.output(Output::Event(event));
+        self.outbox.put(Output::Event(event));
     }
 }

@@ -42,27 +42,15 @@ const MARKS: u64 = 16;
 const MARK_BYTES: u64 = 4 << 30;
 
 impl Engine {
-    /// Sets the place where a scrub was interrupted, from the superblocks.
-    pub(crate) fn resume_scrub_mark(&mut self, mark: BlockIndex) {
-        self.scrub.found.mark = mark;
-    }
-
     /// Returns true if redundancy or checksums exist to compare the contents of members with.
     /// Otherwise a scrub inspects only the metadata.
     pub fn compares(&self) -> bool {
         self.geometry.redundancy() > 0 || self.has_checksums()
     }
 
-    /// Lets the next scrub begin at the start: a member has another device or was away, or blocks
-    /// have moved. No scrub has read what lies there now.
-    pub(crate) fn forget_scrub_mark(&mut self) {
-        self.scrub.found.mark = BlockIndex(0);
-        self.scrub.outdated = true;
-    }
-
     /// Returns the block at which the next scrub continues if this one ends at `group`.
     fn scrub_mark_at(&self, group: GroupIndex) -> BlockIndex {
-        let mark = self.blocks_below(group);
+        let mark = self.geometry.blocks_before(group);
         let restarts = self.scrub.outdated || mark >= self.geometry.blocks();
         BlockIndex(if restarts { 0 } else { mark })
     }
@@ -79,7 +67,7 @@ impl Engine {
         if self.has_failed() {
             return Err(CommandError::BeyondTolerance);
         }
-        let busy = self.walk(&JOB).is_busy() || !self.inspection.is_quiet();
+        let busy = self.jobs.walk(&JOB).is_busy() || !self.inspection.is_quiet();
         if self.closing != Closing::Open || busy {
             return Err(CommandError::JobGoing);
         }
@@ -113,7 +101,7 @@ impl Engine {
             0
         };
         let start = if self.compares() {
-            BlockIndex(self.blocks_below(from.group))
+            BlockIndex(self.geometry.blocks_before(from.group))
         } else {
             BlockIndex(0)
         };
@@ -129,9 +117,10 @@ impl Engine {
             due: GroupIndex(from.group.0 + self.scrub_mark_groups()),
             outdated: false,
         };
-        self.output(Output::Event(Event::ScrubStarted { from: start }));
+        self.outbox
+            .put(Output::Event(Event::ScrubStarted { from: start }));
         self.begin_inspection();
-        self.begin_job(&JOB, from);
+        self.jobs.begin(&JOB, from);
     }
 
     /// Returns the number of wrong blocks and disagreements that are not repaired, as the
@@ -152,7 +141,7 @@ impl Engine {
     }
 
     fn scrub_advanced(&mut self) {
-        let group = self.walk(&JOB).mark.group;
+        let group = self.jobs.walk(&JOB).mark.group;
         if !self.scrub.is_check() && group >= self.scrub.due && group.0 < self.geometry.groups() {
             self.scrub.due = GroupIndex(group.0 + self.scrub_mark_groups());
             self.scrub.found.mark = self.scrub_mark_at(group);
@@ -162,7 +151,9 @@ impl Engine {
 
     fn scrub_ended(&mut self, _walk: Walk) {
         if self.scrub.is_check() {
-            return self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
+            return self
+                .outbox
+                .put(Output::Event(Event::ScrubDone(self.scrub.found)));
         }
         self.scrub.found.mark = BlockIndex(0);
         let now_s = self.metadata.since_1970_s(self.now);
@@ -176,7 +167,8 @@ impl Engine {
         if changed {
             self.want_update();
         }
-        self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
+        self.outbox
+            .put(Output::Event(Event::ScrubDone(self.scrub.found)));
     }
 
     fn scrub_stopped(&mut self) {
@@ -185,7 +177,8 @@ impl Engine {
         if self.note_scrub_mark() {
             self.want_update();
         }
-        self.output(Output::Event(Event::ScrubStopped(self.scrub.found)));
+        self.outbox
+            .put(Output::Event(Event::ScrubStopped(self.scrub.found)));
     }
 
     /// Notes the progress of an interrupted scrub. Returns true if the superblocks do not record it
@@ -194,7 +187,7 @@ impl Engine {
         if self.scrub.is_check() {
             return false;
         }
-        let walk = self.walk(&JOB);
+        let walk = self.jobs.walk(&JOB);
         if walk.is_busy() {
             self.scrub.found.mark = self.scrub_mark_at(walk.mark.group);
         }
@@ -256,7 +249,7 @@ impl Engine {
 
     /// Finishes rows of a scrub that can't be reconstructed, because too much is lost.
     pub(crate) fn scrub_gives_up(&mut self, id: RangeId) {
-        let lost = self.ranges[id].lost_here(self.missing_slots(id));
+        let lost = self.ranges[id].lost_here(self.ranges.missing_slots(&self.members, id));
         if lost.is_empty() {
             // Members are lost, not places on them.
             let error = RequestError::BeyondTolerance;
@@ -271,7 +264,10 @@ impl Engine {
     pub(crate) fn tell_repairs(&mut self, id: RangeId, wrote: bool) {
         let range = self.ranges[id];
         let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();
-        for slot in self.ranges[id].lost_here(self.missing_slots(id)).iter() {
+        for slot in self.ranges[id]
+            .lost_here(self.ranges.missing_slots(&self.members, id))
+            .iter()
+        {
             let fate = match wrote {
                 false => Fate::Left,
                 true if range.rows.refused.contains(slot) => Fate::Refused,
@@ -287,13 +283,13 @@ impl Engine {
     /// Reports the flaw of a slot in the current rows.
     pub(crate) fn tell_finding(&mut self, id: RangeId, slot: u8, fate: Fate) {
         let range = &self.ranges[id];
-        let place = self.groups[id.index()].slots()[usize::from(slot)];
+        let place = self.ranges.slot(id, slot);
         let start = self.members.data_start(place.member);
         let finding = Finding {
             member: place.member,
             block: start.plus(place.offset.0 + u64::from(range.low)),
             blocks: range.blocks,
-            array_block: self.array_block(id, slot),
+            array_block: self.ranges.array_block(id, slot),
             flaw: if range.rows.checksum_lost.contains(slot) {
                 Flaw::ChecksumLost
             } else if range.rows.rotten.contains(slot) {
@@ -305,18 +301,7 @@ impl Engine {
             by_scrub: range.ask == Ask::Scrub && matches!(range.owner, Owner::Job(_)),
         };
         self.count_finding(&finding);
-        self.output(Output::Event(Event::Found(finding)));
-    }
-
-    /// Returns the first block of the array in the current rows of a slot; `None` for parity.
-    fn array_block(&self, id: RangeId, slot: u8) -> Option<BlockIndex> {
-        let shape = self.ranges[id].shape;
-        let data = if shape.copies {
-            Some(0)
-        } else {
-            Some(slot).filter(|&slot| shape.all_data().contains(slot))
-        };
-        data.map(|slot| BlockIndex(self.array_blocks(id, slot).start))
+        self.outbox.put(Output::Event(Event::Found(finding)));
     }
 
     fn count_finding(&mut self, finding: &Finding) {
@@ -362,16 +347,6 @@ impl Engine {
         }
     }
 
-    /// Counts blocks of metadata that were wrong.
-    pub(crate) fn count_metadata(&mut self, blocks: u64, repaired: bool) {
-        let found = &mut self.scrub.found;
-        if repaired {
-            found.metadata_repaired_blocks += blocks;
-        } else {
-            found.metadata_left_blocks += blocks;
-        }
-    }
-
     fn tell_disagreement(&mut self, id: RangeId, made_to_agree: bool) {
         let range = &self.ranges[id];
         let (low, blocks) = (u64::from(range.low), range.blocks);
@@ -383,8 +358,8 @@ impl Engine {
                 found.disagreements += u64::from(blocks);
             }
         }
-        let (shape, group) = (self.ranges[id].shape, &self.groups[id.index()]);
-        self.output(Output::Event(Event::Disagreement {
+        let (shape, group) = (self.ranges[id].shape, self.ranges.group(id));
+        self.outbox.put(Output::Event(Event::Disagreement {
             block: group.first_block.plus(low),
             blocks,
             chunks: if shape.copies { 1 } else { shape.data },

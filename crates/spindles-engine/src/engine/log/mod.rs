@@ -224,7 +224,7 @@ impl Engine {
             return self.log.postpone();
         }
         let row_sums = self.pages.is_some().then_some(self.workspace.row_sums());
-        let context = Context::new(&self.groups, self.workspace.checksums(), row_sums);
+        let context = Context::new(self.ranges.groups(), self.workspace.checksums(), row_sums);
         match self.log.append(&context, &mut self.metadata_buffer) {
             Append::Waits => return,
             Append::Begins { switched: false } => {}
@@ -235,7 +235,7 @@ impl Engine {
             self.ranges[record.range()].move_to(Stage::Logging { segment });
         }
         while let Some(write) = self.log.next_write(&self.metadata_buffer) {
-            self.output(Output::Member(write));
+            self.outbox.put(Output::Member(write));
         }
     }
 
@@ -283,7 +283,9 @@ impl Engine {
         };
         let several = first.is_none().then(|| {
             let (_, member) = Purpose::of(io.id);
-            let pieces = self.log.pieces(member, &self.groups, &self.metadata_buffer);
+            let pieces = self
+                .log
+                .pieces(member, self.ranges.groups(), &self.metadata_buffer);
             pieces.map(|piece| match piece {
                 LogPiece::Header(header) => header,
                 LogPiece::Blocks {
@@ -352,7 +354,8 @@ impl Engine {
                 }
             }
             Failure::Device => {
-                self.output(Output::Event(Event::JournalDeviceOut { error }));
+                self.outbox
+                    .put(Output::Event(Event::JournalDeviceOut { error }));
                 if was_on {
                     // An idle log has no batch or write that would do this later.
                     self.log_goes_on();
@@ -378,7 +381,7 @@ impl Engine {
     /// Writes the next block of the stamp, or continues with the superblocks.
     fn stamp_next(&mut self) {
         match self.log.next_stamp(&mut self.metadata_buffer) {
-            Some(write) => self.output(Output::Member(write)),
+            Some(write) => self.outbox.put(Output::Member(write)),
             None => self.begin_update(),
         }
     }

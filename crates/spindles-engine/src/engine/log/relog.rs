@@ -38,7 +38,7 @@ impl Engine {
     /// continues behind them.
     pub(super) fn resume_log(&mut self) {
         if self.mutated(Mutation::DropBroken) {
-            self.replay().broken.clear();
+            self.opening.replay_under_way().broken.clear();
             return self.next_rows();
         }
         self.flush_replay(true);
@@ -49,7 +49,7 @@ impl Engine {
         if self.has_failed() {
             return self.abandon_replay();
         }
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         replay.stage = Stage::Resuming;
         let replay = self.opening.replay().expect("a replay is under way");
         let (first, place) = replay.scanner.undecided(self.log.tail());
@@ -61,7 +61,7 @@ impl Engine {
 
     /// Begins to prove the records that are not whole, now that the log continues.
     pub(super) fn log_resumed(&mut self) {
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         replay.stage = Stage::Proving;
         if replay.broken.is_empty() {
             return self.next_rows(); // The log had no more room: continue with the same records.
@@ -74,7 +74,7 @@ impl Engine {
 
     /// Begins to prove the current rows, which are of a record that is not whole.
     pub(super) fn prove_record(&mut self, id: RangeId) {
-        self.replay().proving = Proving::Log;
+        self.opening.replay_under_way().proving = Proving::Log;
         let rest = self.rest_of_rows(id);
         let plan = &mut self.ranges[id].plan;
         plan.reads = rest;
@@ -88,7 +88,7 @@ impl Engine {
 
     /// Returns the slots of data that the current record did not write.
     fn rest_of_rows(&self, id: RangeId) -> SlotSet {
-        let missing = self.slots_of(id, self.members.lost());
+        let missing = self.ranges.slots_of(id, self.members.lost());
         let replay = self.opening.replay().expect("a replay is under way");
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
         self.ranges[id].shape.all_data().minus(wrote).minus(missing)
@@ -98,7 +98,7 @@ impl Engine {
     pub(super) fn record_read(&mut self, id: RangeId, whole: SlotSet) {
         let range = &mut self.ranges[id];
         let logged = whole.or(range.rows.zeros);
-        self.replay().proving = Proving::Rest { logged };
+        self.opening.replay_under_way().proving = Proving::Rest { logged };
         let rest = self.rest_of_rows(id);
         let range = &mut self.ranges[id];
         range.rows.unreadable = SlotSet::EMPTY;
@@ -117,7 +117,7 @@ impl Engine {
 
     /// Recovers the data that the record lacks. The rest of the rows is read.
     pub(super) fn record_io_done(&mut self, id: RangeId) {
-        let Proving::Rest { logged } = self.replay().proving else {
+        let Proving::Rest { logged } = self.opening.replay_under_way().proving else {
             panic!("nothing was being read");
         };
         if logged.is_empty() {
@@ -137,7 +137,7 @@ impl Engine {
         if lacks.is_empty() {
             return self.checksum_record(id, logged);
         }
-        self.replay().proving = Proving::Recovering { logged };
+        self.opening.replay_under_way().proving = Proving::Recovering { logged };
         self.take_step(id, Step::Recover);
     }
 
@@ -146,14 +146,14 @@ impl Engine {
             // Nothing proves the record. Everything else of the rows was logged, and is in place.
             return self.encode_record(id);
         }
-        self.replay().proving = Proving::Checksumming { logged };
+        self.opening.replay_under_way().proving = Proving::Checksumming { logged };
         let data = self.ranges[id].shape.all_data();
         self.checksum_made(id, Step::Prove, data);
     }
 
     /// Handles the result of a computation for rows of a record that is not whole.
     pub(super) fn record_computed(&mut self, id: RangeId, step: Step) {
-        match (self.replay().proving, step) {
+        match (self.opening.replay_under_way().proving, step) {
             (Proving::Recovering { logged }, Step::Recover) => self.checksum_record(id, logged),
             (Proving::Checksumming { logged }, Step::Prove) => self.judge_record(id, logged),
             (Proving::Encoding, Step::Encode) => self.checksum_to_log(id),
@@ -187,7 +187,7 @@ impl Engine {
         if range.blocks > 1 {
             range.blocks = 1;
             range.rows.unreadable = SlotSet::EMPTY;
-            self.replay().proving = Proving::Log;
+            self.opening.replay_under_way().proving = Proving::Log;
             return self.read_log(id);
         }
         let rest = self.ranges[id].plan.reads.minus(logged);
@@ -202,13 +202,13 @@ impl Engine {
         }
         let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(rotten);
-        self.replay().proving = Proving::Rest { logged };
+        self.opening.replay_under_way().proving = Proving::Rest { logged };
         self.record_io_done(id);
     }
 
     fn encode_record(&mut self, id: RangeId) {
-        let missing = self.missing_slots(id);
-        self.replay().proving = Proving::Encoding;
+        let missing = self.ranges.missing_slots(&self.members, id);
+        self.opening.replay_under_way().proving = Proving::Encoding;
         let range = &mut self.ranges[id];
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = range.shape.redundant().minus(missing);
@@ -218,7 +218,7 @@ impl Engine {
     /// Drops a record whose contents nothing proves. It was never acknowledged, or more is lost
     /// than the level survives.
     fn record_is_void(&mut self, id: RangeId) {
-        self.replay().proving = Proving::Log;
+        self.opening.replay_under_way().proving = Proving::Log;
         let range = &mut self.ranges[id];
         range.plan.writes = SlotSet::EMPTY;
         self.rows_replayed();
@@ -226,8 +226,8 @@ impl Engine {
 
     /// Computes checksums, to log the record as a whole. All blocks of the record are known.
     fn checksum_to_log(&mut self, id: RangeId) {
-        let missing = self.missing_slots(id);
-        let replay = self.replay();
+        let missing = self.ranges.missing_slots(&self.members, id);
+        let replay = self.opening.replay_under_way();
         replay.proving = Proving::Logging;
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
         let range = &mut self.ranges[id];
@@ -251,9 +251,12 @@ impl Engine {
 
     /// Places the record, which is durable in the log.
     pub(crate) fn record_logged(&mut self, id: RangeId) {
-        self.replay().proving = Proving::Log;
+        self.opening.replay_under_way().proving = Proving::Log;
         let range = self.ranges[id];
-        let mut writes = range.plan.writes.minus(self.missing_slots(id));
+        let mut writes = range
+            .plan
+            .writes
+            .minus(self.ranges.missing_slots(&self.members, id));
         if !self.has_checksums() {
             writes = SlotSet::EMPTY;
         }

@@ -71,18 +71,9 @@ impl Engine {
         })
     }
 
-    pub(super) fn replay(&mut self) -> &mut Replay {
-        self.opening.replay_mut().expect("a replay is under way")
-    }
-
-    fn replay_is(&self, stage: Stage) -> bool {
-        let replay = self.opening.replay();
-        replay.is_some_and(|replay| replay.stage == stage)
-    }
-
     /// Begins the replay once the state found at opening is durable.
     pub(crate) fn begin_replay(&mut self) {
-        if !self.replay_is(Stage::Due) {
+        if !self.opening.replay_is(Stage::Due) {
             return;
         }
         if self.has_failed() {
@@ -92,21 +83,15 @@ impl Engine {
             return self.flush_replayed();
         }
         let all = MemberSet::all(self.geometry.members());
-        self.replay().stage = Stage::Scanning;
+        self.opening.replay_under_way().stage = Stage::Scanning;
         for member in all.iter() {
             self.scan_on(member);
         }
     }
 
-    /// Returns true if a member's journal is missing with it. On a device of its own the ring of a
-    /// missing member is still there, and may have the only header of a batch.
-    fn journal_is_missing(&self, member: MemberIndex) -> bool {
-        self.members.missing().contains(member) && !self.log.is_on_device()
-    }
-
     /// Reads the next window of a journal. Continues with the log after the last of all.
     fn scan_on(&mut self, member: MemberIndex) {
-        let is_absent = self.log.is_lost() || self.journal_is_missing(member);
+        let is_absent = self.log.is_lost() || self.log.is_missing(&self.members, member);
         let (sought, buffer) = (self.log.sought(), &self.metadata_buffer);
         let replay = self.opening.replay_mut().expect("a replay is under way");
         assert_eq!(replay.stage, Stage::Scanning, "scanned twice");
@@ -125,7 +110,7 @@ impl Engine {
             ScanRead::Ended => {}
             ScanRead::AllEnded => {
                 self.judge_log();
-                self.replay().stage = Stage::Recording;
+                self.opening.replay_under_way().stage = Stage::Recording;
                 self.replay_recorded();
             }
         }
@@ -139,12 +124,15 @@ impl Engine {
                 // Skip the rest of this journal, even if its member stays as the last copy. On a
                 // device of its own the unreadable block may be the only header of a batch: that
                 // fails the log.
-                self.replay().scanner.skip(member);
+                self.opening.replay_under_way().scanner.skip(member);
                 self.log_failed(member, result);
             }
             Err(_) => {
                 let sought = self.log.sought();
-                self.replay().scanner.read_failed(member, &sought);
+                self.opening
+                    .replay_under_way()
+                    .scanner
+                    .read_failed(member, &sought);
             }
         }
         self.scan_on(member);
@@ -192,7 +180,7 @@ impl Engine {
     /// Checks the last batch. A batch is durable if the next one was begun; of the last, a crash
     /// may have left a part.
     fn check_last_batch(&mut self) {
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         let undecided = (replay.log).undecided(|batch| replay.scanner.is_durable(batch));
         replay.runs = undecided;
         replay.stage = Stage::Checking;
@@ -201,14 +189,14 @@ impl Engine {
 
     /// Continues with the first rows of the runs to check, or to place.
     pub(super) fn next_run(&mut self) {
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         (replay.next, replay.done_rows) = (0, 0);
         self.next_rows();
     }
 
     /// Continues after the last run: with the records to place, or with the flush of all places.
     fn runs_ended(&mut self) {
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         match replay.stage {
             Stage::Placing if !replay.broken.is_empty() => self.resume_log(),
             Stage::Placing | Stage::Proving => self.flush_replayed(),
@@ -241,18 +229,18 @@ impl Engine {
         }
         let (id, placing) = (replay.range, replay.stage == Stage::Placing);
         let group = GroupIndex(run.group);
-        self.take_group(id, group);
+        self.ranges.take_group(&self.geometry, id, group);
         let blocks = (run.rows.end - low).min(self.settings.limits.range_blocks);
         let (mut data, mut zeros) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        for slot in self.replay().log.slots(&run) {
+        for slot in self.opening.replay_under_way().log.slots(&run) {
             match slot {
                 (slot, JournalKind::Data) => data = data.with(slot),
                 (slot, JournalKind::Zeros) => zeros = zeros.with(slot),
             }
         }
-        let missing = self.missing_slots(id);
+        let missing = self.ranges.missing_slots(&self.members, id);
         let lacks = run.lacks.minus(missing);
-        if self.replay_is(Stage::Checking) && !lacks.is_empty() {
+        if self.opening.replay_is(Stage::Checking) && !lacks.is_empty() {
             return self.record_is_broken();
         }
         let range = &mut self.ranges[id];
@@ -279,7 +267,7 @@ impl Engine {
             writes_always: writes,
         };
         range.move_to(RangeStage::Paging);
-        if self.replay_is(Stage::Proving) {
+        if self.opening.replay_is(Stage::Proving) {
             return self.prove_record(id);
         }
         if writes.is_empty() && placing {
@@ -300,7 +288,7 @@ impl Engine {
 
     /// Sets the current record aside: an incomplete record, whose batch may not be durable.
     fn record_is_broken(&mut self) {
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         let run = replay.runs[replay.next].clone();
         replay.log.drop_record(&run);
         replay.broken.push(run);
@@ -328,7 +316,7 @@ impl Engine {
                 self.members.load_mut(member).in_flight += 1;
             }
             let buffer = self.row(id, slot);
-            self.output(Output::Member(MemberIo {
+            self.outbox.put(Output::Member(MemberIo {
                 id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
                 member: device,
                 operation: Operation::Read,
@@ -341,13 +329,13 @@ impl Engine {
 
     /// Handles the result of a member I/O of the replay's stripe range.
     pub(crate) fn replay_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
-        let member = self.groups[id.index()].slots()[usize::from(slot)].member;
+        let member = self.ranges.member(id, slot);
         let range = &mut self.ranges[id];
         let writing = range.stage().is_placing();
         if let Err(error) = result {
             range.rows.unreadable = range.rows.unreadable.with(slot);
             let gone = error == MemberError::Gone;
-            let reads_log = !writing && self.replay().proving == Proving::Log;
+            let reads_log = !writing && self.opening.replay_under_way().proving == Proving::Log;
             if reads_log && (gone || self.log.is_on_device()) {
                 self.log_failed(member, result);
             } else if writing || gone {
@@ -360,11 +348,14 @@ impl Engine {
         if writing {
             return self.rows_placed();
         }
-        if self.replay().proving != Proving::Log {
+        if self.opening.replay_under_way().proving != Proving::Log {
             return self.record_io_done(id);
         }
         let range = &self.ranges[id];
-        let unreadable = range.rows.unreadable.minus(self.missing_slots(id));
+        let unreadable = range
+            .rows
+            .unreadable
+            .minus(self.ranges.missing_slots(&self.members, id));
         if !unreadable.is_empty() && range.blocks > 1 {
             // After a read error, retry row by row.
             self.ranges[id].blocks = 1;
@@ -386,7 +377,7 @@ impl Engine {
 
     /// Handles the result of a computation of the replay's stripe range.
     pub(crate) fn replay_computed(&mut self, id: RangeId, step: Step) {
-        match (self.replay().proving, step) {
+        match (self.opening.replay_under_way().proving, step) {
             (Proving::Log, Step::Checksum) => self.log_checksummed(id),
             (_, step) => self.record_computed(id, step),
         }
@@ -408,14 +399,14 @@ impl Engine {
             .written
             .data
             .minus(whole)
-            .minus(self.missing_slots(id));
-        if self.replay_is(Stage::Checking) {
+            .minus(self.ranges.missing_slots(&self.members, id));
+        if self.opening.replay_is(Stage::Checking) {
             if !lacks.is_empty() {
                 return self.record_is_broken();
             }
             return self.rows_replayed();
         }
-        if self.replay_is(Stage::Proving) {
+        if self.opening.replay_is(Stage::Proving) {
             return self.record_read(id, whole);
         }
         if !lacks.is_empty() && range.blocks > 1 {
@@ -438,7 +429,10 @@ impl Engine {
         }
         let range = self.ranges[id];
         let of_zeros = self.checksum_of_zeros();
-        let writes = range.plan.writes.minus(self.missing_slots(id));
+        let writes = range
+            .plan
+            .writes
+            .minus(self.ranges.missing_slots(&self.members, id));
         for slot in writes.iter() {
             for row in 0..range.blocks {
                 let replay = self.opening.replay().expect("a replay is under way");
@@ -465,11 +459,11 @@ impl Engine {
         if self.metadata.busy() && !self.metadata.is_broken() {
             // A member went out. Blocks decided without this member are placed only after the
             // superblocks record its loss.
-            self.replay().waits = true;
+            self.opening.replay_under_way().waits = true;
             return;
         }
-        let id = self.replay().range;
-        let missing = self.missing_slots(id);
+        let id = self.opening.replay_under_way().range;
+        let missing = self.ranges.missing_slots(&self.members, id);
         let range = &mut self.ranges[id];
         let writes = range.plan.writes.minus(missing);
         range.move_to(RangeStage::Placing(Way::Unlogged));
@@ -484,17 +478,17 @@ impl Engine {
     }
 
     pub(super) fn rows_replayed(&mut self) {
-        let id = self.replay().range;
+        let id = self.opening.replay_under_way().range;
         self.unpin_pages(id);
         let blocks = self.ranges[id].blocks;
-        self.replay().done_rows += blocks;
+        self.opening.replay_under_way().done_rows += blocks;
         self.next_rows();
     }
 
     /// Removes the current rows from the list of lost blocks, after the logged contents were
     /// placed.
     fn rows_placed(&mut self) {
-        let id = self.replay().range;
+        let id = self.opening.replay_under_way().range;
         let replay = self.opening.replay().expect("a replay is under way");
         let run = &replay.runs[replay.next];
         let logged = match replay.stage {
@@ -509,7 +503,7 @@ impl Engine {
     fn unlist(&mut self, id: RangeId, slots: SlotSet) {
         if self.bad.any_lost() {
             for slot in slots.and(self.ranges[id].shape.all_data()).iter() {
-                let blocks = self.array_blocks(id, slot);
+                let blocks = self.ranges.array_blocks(id, slot);
                 self.bad.remove(BadBlockKind::Lost, &blocks);
             }
         }
@@ -525,7 +519,7 @@ impl Engine {
     pub(super) fn abandon_replay(&mut self) {
         self.unreplayed = true;
         self.all_settled = false; // Nothing is read without a plan.
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         let is_known = match replay.stage {
             Stage::Due | Stage::Scanning | Stage::Recording | Stage::Checking => false,
             Stage::Placing
@@ -541,7 +535,7 @@ impl Engine {
             let groups: BTreeSet<u64> = runs.iter().map(|run| run.group).collect();
             groups.into_iter().collect()
         });
-        let replay = self.replay();
+        let replay = self.opening.replay_under_way();
         (replay.stage, replay.waits) = (Stage::Ended, false); // Later results must not continue it.
         self.stop_writing();
         self.end_replay();
@@ -554,15 +548,15 @@ impl Engine {
     /// Makes the placed blocks durable. Afterwards the log continues if `resumes`, or else the
     /// replay ends.
     pub(super) fn flush_replay(&mut self, resumes: bool) {
-        self.replay().stage = Stage::Flushing { resumes };
+        self.opening.replay_under_way().stage = Stage::Flushing { resumes };
         self.flush_active(Purpose::ReplayFlush);
     }
 
     pub(crate) fn replay_flushed(&mut self) {
-        let Stage::Flushing { resumes } = self.replay().stage else {
+        let Stage::Flushing { resumes } = self.opening.replay_under_way().stage else {
             panic!("a flush of a replay came back twice");
         };
-        self.replay().stage = Stage::Listing { resumes };
+        self.opening.replay_under_way().stage = Stage::Listing { resumes };
         self.write_area(AreaKind::BAD_BLOCKS);
         self.replay_listed();
     }
@@ -618,7 +612,7 @@ impl Engine {
         range.rows.zeros = SlotSet::EMPTY;
         self.ranges.give_back_of_job(replay.range);
         if !self.settings.read_only {
-            self.output(Output::Event(Event::Replayed {
+            self.outbox.put(Output::Event(Event::Replayed {
                 writes: replay.replayed,
             }));
         }

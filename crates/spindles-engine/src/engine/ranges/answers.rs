@@ -44,7 +44,7 @@ impl Engine {
         let range = &self.ranges[id];
         let (stage, owner, done) = (range.stage(), range.owner, range.pending == 0);
         if !matches!(stage, Stage::Flushing(_)) && range.shape.mirrors() {
-            let member = self.member_of_io(id, slot);
+            let member = self.ranges.member_of_io(id, slot);
             self.members.load_mut(member).in_flight -= 1;
         }
         if owner == Owner::Replay {
@@ -54,21 +54,13 @@ impl Engine {
         if matches!(stage, Stage::Reading { .. }) && range.ask == Ask::Read {
             range.reads.awaited = range.reads.awaited.minus(SlotSet::one(slot));
             let issued = range.reads.issued;
-            self.read_took(self.member_of_io(id, slot), issued);
+            self.read_took(self.ranges.member_of_io(id, slot), issued);
         }
         if let Err(error) = result {
-            self.column_io_failed(id, slot, self.member_of_io(id, slot), error);
+            self.column_io_failed(id, slot, self.ranges.member_of_io(id, slot), error);
         }
         if done {
             self.range_ios_done(id);
-        }
-    }
-
-    /// Returns the member that an I/O of a stripe range is on. For a flush `slot` is the member.
-    fn member_of_io(&self, id: RangeId, slot: u8) -> MemberIndex {
-        match self.ranges[id].stage() {
-            Stage::Flushing(_) => MemberIndex(slot),
-            _ => self.groups[id.index()].slots()[usize::from(slot)].member,
         }
     }
 
@@ -81,7 +73,7 @@ impl Engine {
                     // Decide each row from its own readable blocks.
                     self.ranges[id].halve();
                 } else if range.ask == Ask::Scrub {
-                    let missing = self.missing_slots(id);
+                    let missing = self.ranges.missing_slots(&self.members, id);
                     self.ranges[id].narrow(missing);
                 }
                 self.plan_range(id);
@@ -129,7 +121,7 @@ impl Engine {
             self.ranges[id].error = Some(RequestError::of_write(error));
             return self.finish(id);
         }
-        self.take_group(id, group);
+        self.ranges.take_group(&self.geometry, id, group);
         self.read_failed(id, slot, member, error);
         self.plan_range(id);
     }

@@ -66,7 +66,7 @@ impl Engine {
             return true;
         };
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        let first = self.block_of_slot(id, slot);
+        let first = self.ranges.block_of_slot(id, slot);
         let known = pages.all_known(&self.metadata_buffer, (id.0, slot), first, blocks);
         if known {
             self.ranges[id].rows.state = RowState::Written;
@@ -139,7 +139,10 @@ impl Engine {
             Ask::Replace => range.touched,
             Ask::Read | Ask::Write | Ask::Settle | Ask::Rebuild | Ask::Scrub => SlotSet::EMPTY,
         };
-        let there = range.shape.all().minus(self.missing_slots(id));
+        let there = range
+            .shape
+            .all()
+            .minus(self.ranges.missing_slots(&self.members, id));
         for row in 0..range.blocks {
             for slot in there.iter() {
                 let marked = self.entry(id, slot, row).checksum == CHECKSUM_BLANK;
@@ -194,7 +197,10 @@ impl Engine {
         if range.rows.state != RowState::Placed || range.error.is_some() {
             return false;
         }
-        let writes = range.written.slots.minus(self.missing_slots(id));
+        let writes = range
+            .written
+            .slots
+            .minus(self.ranges.missing_slots(&self.members, id));
         self.ranges[id].rows.state = RowState::Written;
         self.keep_checksums(id, writes);
         true

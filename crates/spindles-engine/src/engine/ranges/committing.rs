@@ -103,12 +103,6 @@ impl Engine {
         }
     }
 
-    /// Returns the slots that a stripe range writes. Members may have gone out since the plan was
-    /// made; the blocks computed for other members are valid.
-    fn slots_to_write(&self, id: RangeId) -> SlotSet {
-        self.ranges[id].plan.writes.minus(self.missing_slots(id))
-    }
-
     /// Returns true if a stripe range can write now. Otherwise it waits, or ends without a write.
     fn may_write(&mut self, id: RangeId) -> bool {
         let given_up = self.writes_nothing();
@@ -117,7 +111,7 @@ impl Engine {
                 self.waits.wait(id, reason);
                 return false;
             }
-            if !self.slots_to_write(id).is_empty() {
+            if !self.ranges.slots_to_write(&self.members, id).is_empty() {
                 return true;
             }
         }
@@ -152,7 +146,7 @@ impl Engine {
     /// Writes slots of a stripe range to their places.
     #[inline(never)]
     fn write_places(&mut self, id: RangeId) {
-        let kept = self.slots_to_write(id);
+        let kept = self.ranges.slots_to_write(&self.members, id);
         let mut writes = kept;
         let to_replacement = self.replaced_slots(id).and(writes);
         if self.ranges[id].ask == Ask::Replace {
@@ -219,7 +213,7 @@ impl Engine {
                 lost = lost.union(self.metadata.lost_durable());
             }
             if !self.mutated(Mutation::DegradedUnlogged) {
-                rows.lack(self.slots_of(id, lost));
+                rows.lack(self.ranges.slots_of(id, lost));
             }
             // A staged block must not become an unlogged one that is not durable.
             let volatile = range.owner == Owner::Stage { is_durable: false };
@@ -249,9 +243,9 @@ impl Engine {
         let plan = &mut self.ranges[id].plan;
         let steps = plan.steps.without(Step::Checksum).without(Step::Log);
         plan.steps = steps.or(path.steps());
-        self.note_writes(id, self.slots_to_write(id));
+        self.note_writes(id, self.ranges.slots_to_write(&self.members, id));
         if path == WritePath::Log && self.mutated(Mutation::FilledUnlogged) {
-            let filled = self.slots_of(id, self.members.lost());
+            let filled = self.ranges.slots_of(id, self.members.lost());
             let range = &mut self.ranges[id];
             range.written.slots = range.written.slots.minus(filled);
         }

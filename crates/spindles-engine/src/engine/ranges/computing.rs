@@ -47,7 +47,7 @@ impl Engine {
         );
         range.targets = count(cursor - base) - sources;
         range.move_to(stage);
-        self.output(Output::Compute(StepId(id.0)));
+        self.outbox.put(Output::Compute(StepId(id.0)));
     }
 
     /// Adds the operands that a computation reads.
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     fn operand(&mut self, id: RangeId, cursor: &mut usize, slot: u8, slice: BufferSlice) {
-        let code_index = self.groups[id.index()].slots()[usize::from(slot)].code_index;
+        let code_index = self.ranges.slot(id, slot).code_index;
         let operand = Operand {
             index: code_index,
             slice,

@@ -151,7 +151,7 @@ impl Engine {
             }
             Owner::Stage { .. } => self.staged_rows_placed(id, error),
             Owner::Job(row) => self.job_range_done(id, row, error.is_none(), mismatch),
-            Owner::Repair => self.repair_done(id),
+            Owner::Repair => self.ranges.give_back_of_job(id),
             Owner::Nobody | Owner::Replay => panic!("a range without an owner ended"),
         }
         self.pump_releases();

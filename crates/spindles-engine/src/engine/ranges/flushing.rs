@@ -98,7 +98,7 @@ impl Engine {
         }
         self.ranges[id].pending = active.count();
         for member in active.iter() {
-            self.output(Output::Member(MemberIo {
+            self.outbox.put(Output::Member(MemberIo {
                 id: MemberIoId(id.0 << SLOT_BITS | u32::from(member.0)),
                 member,
                 operation: Operation::Flush,

@@ -136,7 +136,7 @@ mod tests {
                 return None;
             }
             let plan = &self.ranges[id].plan;
-            Some((id.0, plan.describe(&self.groups[id.index()]).to_string()))
+            Some((id.0, plan.describe(self.ranges.group(id)).to_string()))
         }
     }
 }

@@ -3,14 +3,11 @@
 use crate::{
     Engine, Mutation, RangeId, SLOT_BITS,
     output::Output,
-    plan::{Ask, Shape, Strategy},
+    plan::{Ask, Strategy},
     slots::SlotSet,
     stripe::Owner,
 };
-use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation,
-};
-use spindles_layout::GroupIndex;
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, Operation};
 
 impl Engine {
     #[expect(
@@ -30,7 +27,7 @@ impl Engine {
         buffer: BufferSlice,
     ) {
         let block = self.members.data_start(member).plus(offset.0);
-        self.output(Output::Member(MemberIo {
+        self.outbox.put(Output::Member(MemberIo {
             id: MemberIoId(range.0 << SLOT_BITS | u32::from(slot)),
             member,
             operation,
@@ -52,17 +49,17 @@ impl Engine {
         let (low, blocks) = (range.low, range.blocks);
         let group = range.group;
         let mirrors = range.shape.mirrors();
-        let place = self.groups[id.index()].slots()[usize::from(slot)];
+        let place = self.ranges.slot(id, slot);
         let offset = place.offset.plus(u64::from(low));
         if mirrors {
             self.load(place.member, offset, blocks);
         }
         if self.grow.is_staged(group) {
-            return self.output(Output::Member(MemberIo {
+            return self.outbox.put(Output::Member(MemberIo {
                 id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
                 member: place.member,
                 operation,
-                block: self.staged_place(place.member, offset),
+                block: self.grow.staged_place(place.member, offset),
                 blocks,
                 buffer,
             }));
@@ -74,38 +71,6 @@ impl Engine {
         let load = self.members.load_mut(member);
         load.in_flight += 1;
         load.last_end = offset.plus(u64::from(blocks));
-    }
-
-    /// Fills in the group of a stripe range.
-    pub(crate) fn take_group(&mut self, id: RangeId, group: GroupIndex) {
-        let filled = &mut self.groups[id.index()];
-        self.geometry.group_into(group, filled);
-        if self.geometry.older().is_some() {
-            self.ranges[id].shape = Shape::of(filled);
-        }
-    }
-
-    /// Returns the slots of the stripe range's group on these members.
-    #[inline]
-    pub(crate) fn slots_of(&self, id: RangeId, members: MemberSet) -> SlotSet {
-        if members.is_empty() {
-            return SlotSet::EMPTY;
-        }
-        self.slots_on(id, members)
-    }
-
-    #[inline(never)]
-    fn slots_on(&self, id: RangeId, members: MemberSet) -> SlotSet {
-        let slots = self.groups[id.index()].slots();
-        (0..self.ranges[id].shape.slots)
-            .filter(|&slot| members.contains(slots[usize::from(slot)].member))
-            .fold(SlotSet::EMPTY, SlotSet::with)
-    }
-
-    /// Returns the slots of the stripe range's group whose members are missing.
-    #[inline]
-    pub(crate) fn missing_slots(&self, id: RangeId) -> SlotSet {
-        self.slots_of(id, self.members.missing())
     }
 
     /// Returns the slots whose members can't be read in the rows below `end` of the stripe range's
@@ -120,7 +85,7 @@ impl Engine {
 
     #[inline(never)]
     fn slots_lost(&self, id: RangeId, end: u32) -> SlotSet {
-        let group = &self.groups[id.index()];
+        let group = self.ranges.group(id);
         let slots = group.slots();
         (0..self.ranges[id].shape.slots)
             .filter(|&slot| !self.holds(slots[usize::from(slot)].member, group.index, end))
@@ -162,7 +127,7 @@ impl Engine {
         let Owner::Request(request) = range.owner else {
             panic!("a range that touches data belongs to a request");
         };
-        let group = &self.groups[id.index()];
+        let group = self.ranges.group(id);
         let block = group
             .first_block
             .plus(u64::from(slot) * u64::from(group.blocks) + row);

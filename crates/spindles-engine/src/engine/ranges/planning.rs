@@ -84,7 +84,7 @@ impl Engine {
 
     /// Returns what a plan for a stripe range depends on.
     fn view(&mut self, id: RangeId) -> View {
-        let missing = self.missing_slots(id);
+        let missing = self.ranges.missing_slots(&self.members, id);
         let StripeRange {
             ask,
             group,
@@ -355,10 +355,10 @@ impl Engine {
         low: u32,
         blocks: u32,
     ) -> (u8, MemberIndex, BlockIndex) {
-        self.take_group(id, group);
+        self.ranges.take_group(&self.geometry, id, group);
         self.ranges[id].low = low;
         let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
-        let place = self.groups[id.index()].slots()[usize::from(slot)];
+        let place = self.ranges.slot(id, slot);
         let offset = place.offset.plus(u64::from(low));
         let direct = !self.members.indirect().contains(place.member);
         if direct && self.holds(place.member, group, low + blocks) {
@@ -370,7 +370,7 @@ impl Engine {
     /// Returns the readable copy with the lowest cost; 0 if none is readable.
     fn choose_copy(&mut self, id: RangeId, unreadable: SlotSet) -> u8 {
         let low = u64::from(self.ranges[id].low);
-        let slots = self.groups[id.index()].slots();
+        let slots = self.ranges.group(id).slots();
         let chosen = self.ranges[id]
             .shape
             .all()

@@ -97,8 +97,8 @@ impl Engine {
         if self.mutated(Mutation::SettleUnrecorded) {
             return false;
         }
-        let slots = self.groups[id.index()].slots();
-        let out = self.missing_slots(id);
+        let slots = self.ranges.group(id).slots();
+        let out = self.ranges.missing_slots(&self.members, id);
         let out = out.iter().map(|slot| slots[usize::from(slot)].member);
         let out = out.fold(MemberSet::EMPTY, MemberSet::with);
         self.metadata.may_count_on(out)
@@ -125,8 +125,8 @@ impl Engine {
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
-        let missing = self.missing_slots(id);
-        let lost = self.slots_of(id, self.members.lost());
+        let missing = self.ranges.missing_slots(&self.members, id);
+        let lost = self.ranges.slots_of(id, self.members.lost());
         let any_listed = self.bad.any_lost();
         let scratch_max = self.settings.limits.range_blocks;
         let range = &mut self.ranges[id];
@@ -174,7 +174,7 @@ impl Engine {
     fn evidence(&self, id: RangeId, row: u32) -> Row {
         let mut evidence = [BlockEvidence::default(); MEMBERS_MAX as usize];
         let range = &self.ranges[id];
-        let missing = self.slots_of(id, self.members.lost());
+        let missing = self.ranges.slots_of(id, self.members.lost());
         for slot in range.shape.all().iter() {
             let of = &mut evidence[usize::from(slot)];
             if range.rows.zeros.contains(slot) {
@@ -233,7 +233,9 @@ impl Engine {
         let blocks = self.ranges[id].blocks;
         let alike = (0..blocks).take_while(|&row| choice(row) == (truth, differ, proved));
         let alike = u32::try_from(alike.count()).expect("rows of a range");
-        let there = shape.all().minus(self.missing_slots(id));
+        let there = shape
+            .all()
+            .minus(self.ranges.missing_slots(&self.members, id));
         let mut changed = !differ.and(there).is_empty();
         for row in 0..alike {
             let sums = self.checksums_range(id, ChecksumsOf::Read, truth);
@@ -291,7 +293,9 @@ impl Engine {
         let evidence = self.evidence(id, row);
         let evidence = &evidence[..usize::from(shape.slots)];
         let verdict = decide_row(shape, evidence, index(disproved));
-        let there = shape.all().minus(self.missing_slots(id));
+        let there = shape
+            .all()
+            .minus(self.ranges.missing_slots(&self.members, id));
         let data = |slot: usize| evidence[slot].read.expect("it was read");
         let fits = |slot: u8| {
             let block = &evidence[usize::from(slot)];
@@ -349,9 +353,9 @@ impl Engine {
             return self.settling_fails(id); // The data may be there at the next opening.
         }
         for slot in gone.iter() {
-            let blocks = self.array_blocks(id, slot);
+            let blocks = self.ranges.array_blocks(id, slot);
             if !self.bad.add(BadBlockKind::Lost, blocks.clone()) {
-                self.output(Output::Event(Event::TooMuchLost));
+                self.outbox.put(Output::Event(Event::TooMuchLost));
                 return self.settling_fails(id);
             }
             self.report_lost(BlockIndex(blocks.start), self.ranges[id].blocks);
@@ -362,8 +366,7 @@ impl Engine {
         self.begin_settling(id);
     }
 
-    /// Reports lost blocks, except those that the stage covers: it has their contents, and writes
-    /// them to their places.
+    /// Reports lost blocks, except those that the stage covers: placing repairs them.
     fn report_lost(&mut self, first: BlockIndex, blocks: u32) {
         let mut done = 0;
         while done < blocks {
@@ -373,7 +376,8 @@ impl Engine {
             let (blocks, is_covered) =
                 cut.map_or((left, false), |cut| (cut.blocks, cut.contents.is_some()));
             if !is_covered {
-                self.output(Output::Event(Event::Lost { block, blocks }));
+                self.outbox
+                    .put(Output::Event(Event::Lost { block, blocks }));
             }
             done += blocks;
         }
@@ -441,7 +445,9 @@ impl Engine {
     /// Computes parity from the data of the rows, all of which is known and at hand.
     fn encode_settled(&mut self, id: RangeId, proved: bool) {
         let shape = self.ranges[id].shape;
-        let parity = shape.redundant().minus(self.missing_slots(id));
+        let parity = shape
+            .redundant()
+            .minus(self.ranges.missing_slots(&self.members, id));
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Encoding { proved };
         range.plan.encode = parity;
@@ -455,7 +461,9 @@ impl Engine {
     /// Writes the blocks that differ from the data and the parity that belongs to it.
     fn write_settled(&mut self, id: RangeId, proved: bool) {
         let shape = self.ranges[id].shape;
-        let there = shape.all().minus(self.missing_slots(id));
+        let there = shape
+            .all()
+            .minus(self.ranges.missing_slots(&self.members, id));
         let range = &self.ranges[id];
         let (made, read, blocks) = (
             range.rows.made_checksums,

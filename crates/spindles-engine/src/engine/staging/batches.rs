@@ -47,7 +47,7 @@ impl Engine {
         match next {
             Next::Nothing | Next::Full | Next::TooFew => false,
             Next::Compute => {
-                self.output(Output::Compute(STAGE_STEP));
+                self.outbox.put(Output::Compute(STAGE_STEP));
                 true
             }
             Next::Write => {
@@ -75,7 +75,7 @@ impl Engine {
             blocks: header_blocks + column.blocks,
             buffer,
         };
-        self.output(Output::Member(io));
+        self.outbox.put(Output::Member(io));
     }
 
     /// Returns the computation of the stage that is under way.

@@ -310,7 +310,7 @@ impl Engine {
             blocks,
             buffer,
         };
-        self.output(Output::Member(io));
+        self.outbox.put(Output::Member(io));
     }
 
     fn column_read(&mut self, result: MemberResult) {
@@ -324,7 +324,7 @@ impl Engine {
                 load.sources = 1;
                 load.checksums.clear();
                 load.checksums.resize(index(load.blocks), 0);
-                self.output(Output::Compute(STAGE_STEP));
+                self.outbox.put(Output::Compute(STAGE_STEP));
             }
             // Row by row, from here on.
             Err(_) => load.row = Some(load.row.map_or(0, |row| row + 1)),
@@ -410,7 +410,7 @@ impl Engine {
             blocks,
             buffer: BufferSlice::ZEROS,
         };
-        self.output(Output::Member(io));
+        self.outbox.put(Output::Member(io));
     }
 
     /// Goes on with the batch that is being loaded, or begins the next.
@@ -522,7 +522,7 @@ impl Engine {
             }
             load.blocks = 1;
             load.pending += 1;
-            self.output(Output::Compute(STAGE_STEP));
+            self.outbox.put(Output::Compute(STAGE_STEP));
             return true;
         }
         false
@@ -570,7 +570,7 @@ impl Engine {
             blocks: header_blocks + blocks,
             buffer,
         };
-        self.output(Output::Member(io));
+        self.outbox.put(Output::Member(io));
     }
 
     /// Returns the pieces of the column that is written again on a holder.
@@ -611,7 +611,7 @@ impl Engine {
         load.sources = 1;
         load.operands = vec![operand(load.work_of(column)), operand(to)];
         load.pending += 1;
-        self.output(Output::Compute(STAGE_STEP));
+        self.outbox.put(Output::Compute(STAGE_STEP));
     }
 
     // ---- the end ------------------------------------------------------------------------------
@@ -621,9 +621,10 @@ impl Engine {
         let lost = core::mem::take(&mut self.stage_load().lost);
         for block in lost {
             let blocks = block.0..block.0 + 1;
-            self.output(Output::Event(Event::Lost { block, blocks: 1 }));
+            self.outbox
+                .put(Output::Event(Event::Lost { block, blocks: 1 }));
             if !self.bad.add(BadBlockKind::Lost, blocks) {
-                self.output(Output::Event(Event::TooMuchLost));
+                self.outbox.put(Output::Event(Event::TooMuchLost));
             }
         }
         if self.stage_load().lost_any {

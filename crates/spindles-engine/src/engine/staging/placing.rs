@@ -9,7 +9,7 @@ use crate::{
     stripe::{Owner, Stage},
     system_io::Purpose,
 };
-use spindles_block::{BlockIndex, BufferSlice, RequestError};
+use spindles_block::{BufferSlice, RequestError};
 
 /// The staged blocks of some rows of a group.
 struct Rows {
@@ -55,7 +55,7 @@ impl Engine {
         };
         let id = self.ranges.next_free();
         let location = self.geometry.locate(block);
-        self.take_group(id, location.group);
+        self.ranges.take_group(&self.geometry, id, location.group);
         let Some(rows) = self.staged_rows(id, location.block_in_chunk) else {
             self.staging().pass.pop();
             return true;
@@ -105,26 +105,19 @@ impl Engine {
         staging.stage.flushed(mark);
     }
 
-    /// Returns the block of a slot of the group of a stripe range, in this row.
-    fn block_at(&self, id: RangeId, slot: u8, row: u32) -> BlockIndex {
-        let group = &self.groups[id.index()];
-        let in_group = u64::from(slot) * u64::from(group.blocks) + u64::from(row);
-        group.first_block.plus(in_group)
-    }
-
     fn placeable(&self, id: RangeId, slot: u8, row: u32) -> Option<Newest> {
         let staging = self.staging.as_ref().expect("the array has a stage");
         staging
             .stage
             .cover()
-            .placeable(self.block_at(id, slot, row))
+            .placeable(self.ranges.block_at(id, slot, row))
     }
 
     /// Returns the staged blocks of a row, and of the rows after it whose contents follow in
     /// memory. `None` if none can be placed now.
     fn staged_rows(&self, id: RangeId, row: u32) -> Option<Rows> {
         let shape = self.ranges[id].shape;
-        let group = &self.groups[id.index()];
+        let group = self.ranges.group(id);
         let staged = |row: u32| {
             let slots = (0..shape.data).filter(|&slot| self.placeable(id, slot, row).is_some());
             slots.fold(SlotSet::EMPTY, SlotSet::with)
@@ -162,7 +155,7 @@ impl Engine {
     fn place_staged_rows(&mut self, id: RangeId, row: u32, rows: &Rows) {
         for slot in rows.touched.iter() {
             for at in 0..rows.count {
-                let block = self.block_at(id, slot, row + at);
+                let block = self.ranges.block_at(id, slot, row + at);
                 let staging = self.staging();
                 let newest = staging.stage.take_to_place(block);
                 if at == 0 {
@@ -179,7 +172,7 @@ impl Engine {
         let is_durable = staging.stage.is_durable(rows.number);
         let taken = self.ranges.take();
         assert_eq!(taken, id, "the next free one");
-        let group = self.groups[id.index()].index;
+        let group = self.ranges.group(id).index;
         let range = &mut self.ranges[id];
         range.move_to(Stage::Starting);
         range.owner = Owner::Stage { is_durable };
@@ -200,7 +193,7 @@ impl Engine {
         // The group may have been filled in for another stripe range only after this.
         for slot in touched.iter() {
             for row in start..end {
-                let block = self.block_at(id, slot, row);
+                let block = self.ranges.block_at(id, slot, row);
                 self.staging().stage.place_ended(block, error.is_none());
             }
         }

@@ -160,8 +160,8 @@ impl Engine {
     fn is_part_of_rows(&mut self, piece: &mut Piece) -> bool {
         let id = self.ranges.next_free();
         let location = self.geometry.locate(piece.block);
-        self.take_group(id, location.group);
-        let group = &self.groups[id.index()];
+        self.ranges.take_group(&self.geometry, id, location.group);
+        let group = self.ranges.group(id);
         let (chunk, data) = (u64::from(group.blocks), u64::from(group.data_chunks));
         let first = piece.block.0 - group.first_block.0;
         let left = chunk * data - first;
@@ -250,7 +250,8 @@ impl Engine {
         range.sources = 1;
         range.targets = target.is_some().into();
         range.move_to(stage);
-        self.output(crate::output::Output::Compute(StepId(id.0)));
+        self.outbox
+            .put(crate::output::Output::Compute(StepId(id.0)));
     }
 
     /// Returns the memory of a write that is being copied.
