@@ -361,7 +361,10 @@ impl Engine {
 
     /// Continues when both bitmaps are read: finds the regions that a crash left unsettled.
     pub(crate) fn bitmaps_loaded(&mut self) {
-        self.blank_new_regions();
+        if self.grow.begins() {
+            // Earlier values of bits of the new map mean nothing.
+            self.regions.blank();
+        }
         self.take_in_regions();
         let regions = &mut self.regions;
         regions.dirty.loaded();
