@@ -6,13 +6,18 @@
 //! that depends on them is acknowledged, one block of the list at a time.
 
 use crate::{
+    RangeId,
     config::Persistence,
     durable::{DurableBlocks, Loading},
     index,
+    requests::Requests,
+    slots::SlotSet,
+    stripe::Ranges,
     system_io::{MetadataBuffer, Place},
 };
 use alloc::vec::Vec;
 use core::ops::Range;
+use spindles_block::Operation;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
     BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks, Uuid,
@@ -495,5 +500,48 @@ impl BadList {
         let most = (geometry.blocks() / UNFILLED_SHARE).max(UNFILLED_MIN);
         let lacks = self.blocks(kind) + (range.end - range.start);
         self.is_kept() && lacks <= most && self.add(kind, range)
+    }
+
+    /// Returns true if the list has any block of a data slot in the current rows as lost.
+    pub(crate) fn is_listed_lost(&self, ranges: &Ranges, id: RangeId, slot: u8) -> bool {
+        let blocks = ranges.array_blocks(id, slot);
+        self.overlaps(BadBlockKind::Lost, &blocks)
+    }
+
+    /// Returns true if a request reads a lost block.
+    #[cold]
+    pub(crate) fn reads_lost(&self, requests: &Requests, request: u32) -> bool {
+        let slot = &requests[request];
+        let blocks = slot.block.0..slot.end.0;
+        slot.operation == Operation::Read && self.overlaps(BadBlockKind::Lost, &blocks)
+    }
+
+    /// Returns the slots of a stripe range with bad blocks in the current rows. Empty for a group
+    /// that a growth staged: staged blocks are elsewhere, and the bad-block list does not apply.
+    pub(crate) fn bad_slots(&self, ranges: &Ranges, id: RangeId, is_staged: bool) -> SlotSet {
+        let range = &ranges[id];
+        if is_staged {
+            return SlotSet::EMPTY;
+        }
+        let slots = (0..).zip(ranges.group(id).slots());
+        let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
+            let start = place.offset.0 + u64::from(range.low);
+            let range = start..start + u64::from(range.blocks);
+            let kind = BadBlockKind::Unread(place.member);
+            self.overlaps(kind, &range)
+        };
+        slots
+            .filter(is_bad)
+            .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
+    }
+
+    /// Removes blocks of rows from the list of lost ones, in memory.
+    pub(crate) fn remove_lost(&mut self, ranges: &Ranges, id: RangeId, slots: SlotSet) {
+        if self.any_lost() {
+            for slot in slots.and(ranges[id].shape.all_data()).iter() {
+                let blocks = ranges.array_blocks(id, slot);
+                self.remove(BadBlockKind::Lost, &blocks);
+            }
+        }
     }
 }

@@ -148,4 +148,12 @@ impl Faults {
                 .front()
                 .is_some_and(|first| now.ns_since(*first) <= self.limits.errors_window_ns)
     }
+
+    /// Returns the faults of a member.
+    pub(crate) fn with_bad_blocks(&self, member: MemberIndex, bad_blocks: u64) -> MemberFaults {
+        MemberFaults {
+            bad_blocks,
+            ..self.of(member)
+        }
+    }
 }

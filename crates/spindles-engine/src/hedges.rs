@@ -3,6 +3,8 @@
 use crate::{
     config::{FaultLimits, Limits},
     index,
+    slow::Slow,
+    stripe::Ranges,
 };
 use alloc::{vec, vec::Vec};
 use spindles_block::{BufferSlice, Instant, MemberIndex};
@@ -196,5 +198,12 @@ impl Hedges {
     /// Reads hedged because of a member.
     pub(crate) fn of(&self, member: MemberIndex) -> u64 {
         self.hedged[usize::from(member.0)]
+    }
+
+    /// Returns when to check reads that wait. `None` unless some may wait, or a member stalls.
+    pub(crate) fn next_look(&self, ranges: &Ranges, slow: &Slow) -> Option<Instant> {
+        let nobody_waits = ranges.used_count() == 0;
+        let idle = nobody_waits && slow.nobody_stalls();
+        self.look().filter(|_| !idle)
     }
 }

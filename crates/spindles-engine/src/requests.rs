@@ -1,8 +1,13 @@
 //! The requests that were taken, each with its cursor, up to which its blocks have been handed out
 //! to stripe ranges.
 
-use crate::hedges::Pairing;
-use crate::index;
+use crate::{
+    RangeId,
+    hedges::Pairing,
+    index,
+    plan::{Ask, Strategy},
+    stripe::{Owner, Ranges},
+};
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::ops::{Index, IndexMut};
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError};
@@ -177,6 +182,56 @@ impl Requests {
     /// Ends the wait of a request, if it waits.
     pub(crate) fn stop_waiting(&mut self, request: u32) {
         self.waiting.retain(|&waiting| waiting != request);
+    }
+
+    pub(crate) fn writes_zeros(&self, ranges: &Ranges, id: RangeId) -> bool {
+        match ranges[id].owner {
+            Owner::Request(request) => matches!(
+                self[request].operation,
+                Operation::Discard | Operation::WriteZeroes { .. }
+            ),
+            Owner::Nobody
+            | Owner::Answered
+            | Owner::Stage { .. }
+            | Owner::Job(_)
+            | Owner::Repair
+            | Owner::Replay => false,
+        }
+    }
+
+    /// Returns the operation of a stripe range's request; `None` if it does not write data.
+    pub(crate) fn write_operation(&self, ranges: &Ranges, id: RangeId) -> Option<Operation> {
+        let Owner::Request(request) = ranges[id].owner else {
+            return None;
+        };
+        let operation = self[request].operation;
+        matches!(operation, Operation::Write { .. }).then_some(operation)
+    }
+
+    /// Returns whether a stripe range writes durably, and the operation that writes zeros.
+    pub(crate) fn write_kind(&self, ranges: &Ranges, id: RangeId) -> (bool, Option<Operation>) {
+        if ranges[id].ask != Ask::Write {
+            // The contents that a client read must survive a power loss, even if the member that
+            // was read is lost as well: the other copies agree durably before the reply.
+            let settles = ranges[id].shape.copies && ranges[id].plan.strategy == Strategy::Settle;
+            // A reported repair is durable.
+            return (settles || ranges[id].repairs(), None);
+        }
+        let Owner::Request(request) = ranges[id].owner else {
+            return (false, None);
+        };
+        match self[request].operation {
+            Operation::Write { fua } => (fua, None),
+            zeros @ Operation::WriteZeroes { fua } => (fua, Some(zeros)),
+            Operation::Discard => (false, Some(Operation::Discard)),
+            Operation::Read | Operation::Flush => (false, None),
+        }
+    }
+
+    /// Returns true if the remaining free stripe ranges are not for this request.
+    pub(crate) fn must_leave_ranges(&self, ranges: &Ranges, request: u32) -> bool {
+        let is_hedge = matches!(self[request].pairing, Pairing::Hedge(_));
+        !is_hedge || ranges.free_count() == 0
     }
 }
 

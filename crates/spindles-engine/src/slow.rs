@@ -1,6 +1,8 @@
 //! Compares the read times of each member with those of its peers.
 
-use crate::{config::FaultLimits, members::Members};
+use crate::{
+    RangeId, config::FaultLimits, members::Members, plan::Ask, slots::SlotSet, stripe::Ranges,
+};
 use alloc::{vec, vec::Vec};
 use spindles_block::{Instant, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_layout::Geometry;
@@ -234,5 +236,32 @@ impl Slow {
     /// Forgets the read times of a member that is out: they belong to its device.
     pub(crate) fn forget_device(&mut self, member: MemberIndex) {
         self.forget(member);
+    }
+
+    /// Returns the slots that a stripe range's read should go around, and those that it should go
+    /// to, to time their members.
+    #[cold]
+    pub(crate) fn slow_slots(&mut self, ranges: &Ranges, id: RangeId) -> (SlotSet, SlotSet) {
+        if ranges[id].ask != Ask::Read {
+            return (SlotSet::EMPTY, SlotSet::EMPTY);
+        }
+        let slots = (0..).zip(ranges.group(id).slots());
+        let slow = slots
+            .filter(|(_, place)| self.members().contains(place.member))
+            .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
+        let computes = !ranges[id].shape.copies;
+        if self.probes(computes) {
+            return (SlotSet::EMPTY, slow);
+        }
+        (slow, SlotSet::EMPTY)
+    }
+
+    /// Returns the slots of a stripe range's read whose members stall.
+    #[cold]
+    pub(crate) fn stalled_slots(&self, ranges: &Ranges, id: RangeId) -> SlotSet {
+        match ranges[id].ask {
+            Ask::Read => ranges.slots_of(id, self.stalled()),
+            _ => SlotSet::EMPTY,
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Room for the computations of stripe ranges: their scratch space, their operands, the checksums
 //! that they make, and the row sums of the parity that they write.
 
-use crate::{RangeId, index, plan::Shape};
+use crate::{
+    RangeId, checksums::row_sums::ChecksumsOf, index, plan::Shape, slots::SlotSet, stripe::Ranges,
+};
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
 use spindles_block::{BufferId, BufferSlice, Operand};
@@ -158,5 +160,51 @@ impl Workspace {
         for (sum, &checksum) in sums.zip(&self.checksums[checksums]) {
             *sum = sum.map(|sum| change(sum, checksum));
         }
+    }
+
+    /// Returns where the checksums of a slot are. Those of a stripe range lie together, slot after
+    /// slot.
+    pub(crate) fn checksums_range(
+        &self,
+        ranges: &Ranges,
+        id: RangeId,
+        sums: ChecksumsOf,
+        slot: u8,
+    ) -> Range<usize> {
+        let range = &ranges[id];
+        let (slots, skipped) = match sums {
+            ChecksumsOf::Read => (range.rows.read_checksums, 0),
+            ChecksumsOf::Made => (range.rows.made_checksums, range.rows.read_checksums.count()),
+            ChecksumsOf::New => {
+                let others = range.rows.read_checksums.count() + range.rows.made_checksums.count();
+                (range.rows.new_checksums, others)
+            }
+        };
+        let before = skipped + slots.and(SlotSet::range(0, slot)).count();
+        let start = self.checksums_start(id) + index(before * range.blocks);
+        start..start + index(range.blocks)
+    }
+
+    /// Returns where the row sums of a stripe range's current rows are.
+    pub(crate) fn row_sums_range(&self, ranges: &Ranges, id: RangeId) -> Range<usize> {
+        let start = self.row_sums_start(id);
+        start..start + index(ranges[id].blocks)
+    }
+
+    pub(crate) fn put_operand(
+        &mut self,
+        ranges: &Ranges,
+        id: RangeId,
+        cursor: &mut usize,
+        slot: u8,
+        slice: BufferSlice,
+    ) {
+        let code_index = ranges.slot(id, slot).code_index;
+        let operand = Operand {
+            index: code_index,
+            slice,
+        };
+        self.set_operand(*cursor, operand);
+        *cursor += 1;
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::{Engine, RangeId, bad_blocks::Change, plan::Ask, slots::SlotSet, stripe::Owner};
 use core::ops::Range;
-use spindles_block::Operation;
 use spindles_format::{AreaKind, BadBlockKind};
 
 impl Engine {
@@ -27,7 +26,9 @@ impl Engine {
             .plan
             .writes
             .minus(self.ranges.missing_slots(&self.members, id));
-        self.bad_slots(id).and(written.minus(range.rows.refused))
+        self.bad
+            .bad_slots(&self.ranges, id, self.grow.is_staged(self.ranges[id].group))
+            .and(written.minus(range.rows.refused))
     }
 
     /// Returns true if a stripe range wrote blocks in the list. The blocks are removed when the
@@ -40,18 +41,16 @@ impl Engine {
     /// Returns true if a stripe range writes rows that have a block in the list.
     #[cold]
     pub(crate) fn writes_bad_blocks(&self, id: RangeId) -> bool {
-        self.renews_lost(id) || !self.bad_slots(id).is_empty()
+        self.renews_lost(id)
+            || !self
+                .bad
+                .bad_slots(&self.ranges, id, self.grow.is_staged(self.ranges[id].group))
+                .is_empty()
     }
 
     fn renews_lost(&self, id: RangeId) -> bool {
-        let lost = |slot| self.is_listed_lost(id, slot);
+        let lost = |slot| self.bad.is_listed_lost(&self.ranges, id, slot);
         self.renewed(id).iter().any(lost)
-    }
-
-    /// Returns true if the list has any block of a data slot in the current rows as lost.
-    pub(crate) fn is_listed_lost(&self, id: RangeId, slot: u8) -> bool {
-        let blocks = self.ranges.array_blocks(id, slot);
-        self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 
     /// Removes blocks from the list that a stripe range wrote durably.
@@ -86,15 +85,7 @@ impl Engine {
         let range = &self.ranges[id];
         let own = Owner::Request(self.own_request());
         let client = matches!(range.owner, Owner::Request(_)) && range.owner != own;
-        let lost = |slot| self.is_listed_lost(id, slot);
+        let lost = |slot| self.bad.is_listed_lost(&self.ranges, id, slot);
         client && range.ask == Ask::Read && range.touched.iter().any(lost)
-    }
-
-    /// Returns true if a request reads a lost block.
-    #[cold]
-    pub(crate) fn reads_lost(&self, request: u32) -> bool {
-        let slot = &self.requests[request];
-        let blocks = slot.block.0..slot.end.0;
-        slot.operation == Operation::Read && self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     Engine, Mutation, RangeId,
     engine::Closing,
-    faults::{MemberFaults, Place},
+    faults::Place,
     jobs::scrub::Fate,
     output::{Event, OutReason, Output},
     plan::Ask,
@@ -15,14 +15,6 @@ use spindles_block::{MemberError, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BadBlockKind, BadBlocks, ErrorCounts};
 
 impl Engine {
-    /// Returns the faults of a member.
-    pub(crate) fn faults_of(&self, member: MemberIndex) -> MemberFaults {
-        MemberFaults {
-            bad_blocks: self.bad.blocks(BadBlockKind::Unread(member)),
-            ..self.faults.of(member)
-        }
-    }
-
     /// Counts errors in the record of a member's device. Writes the superblocks for them, but at
     /// most once a minute.
     #[cold]
@@ -207,29 +199,13 @@ impl Engine {
     #[cold]
     pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
         let missing = self.ranges.missing_slots(&self.members, id);
-        let bad = self.bad_slots(id).minus(missing);
+        let bad = self
+            .bad
+            .bad_slots(&self.ranges, id, self.grow.is_staged(self.ranges[id].group))
+            .minus(missing);
         let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(bad);
         !bad.is_empty() && range.ask == Ask::Scrub && range.narrow(missing)
-    }
-
-    /// Returns the slots of a stripe range with bad blocks in the current rows. Empty for a group
-    /// that a growth staged: staged blocks are elsewhere, and the bad-block list does not apply.
-    pub(crate) fn bad_slots(&self, id: RangeId) -> SlotSet {
-        let range = &self.ranges[id];
-        if self.grow.is_staged(range.group) {
-            return SlotSet::EMPTY;
-        }
-        let slots = (0..).zip(self.ranges.group(id).slots());
-        let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
-            let start = place.offset.0 + u64::from(range.low);
-            let range = start..start + u64::from(range.blocks);
-            let kind = BadBlockKind::Unread(place.member);
-            self.bad.overlaps(kind, &range)
-        };
-        slots
-            .filter(is_bad)
-            .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
     }
 
     /// Updates the set of members that are never read directly: those with bad blocks, and slow

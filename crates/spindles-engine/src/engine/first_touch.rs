@@ -20,7 +20,7 @@ impl Engine {
         let range = &self.ranges[id];
         let whole = !range.shape.copies && range.touched == range.shape.all_data();
         // Writes of zeros leave never-written regions as they are.
-        let writes_data = !self.writes_zeros(id);
+        let writes_data = !self.requests.writes_zeros(&self.ranges, id);
         let may_zero = writes_data && self.first_touch.may_zero_ahead();
         let zeroes = may_zero && (whole || self.zeroes_without_moving_bytes());
         let zeroing = &self.zeroing;

@@ -24,9 +24,7 @@ use crate::{
     engine::Closing,
     hedges::Pairing,
     output::{Event, Output},
-    plan::Ask,
     requests::RequestSlot,
-    slots::SlotSet,
     stripe::Owner,
 };
 use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation, Reply};
@@ -60,16 +58,12 @@ impl Engine {
         self.settings.limits.ranges + self.hedges.ranges()
     }
 
-    /// Returns when to check reads that wait. `None` unless some may wait, or a member stalls.
-    pub(crate) fn look_at(&self) -> Option<Instant> {
-        let nobody_waits = self.ranges.used_count() == 0;
-        let idle = nobody_waits && self.slow.nobody_stalls();
-        self.hedges.look().filter(|_| !idle)
-    }
-
     /// Checks the reads that wait at members, if it is time to.
     pub(crate) fn look_at_waiting(&mut self) {
-        let due = self.look_at().is_some_and(|look| look <= self.now);
+        let due = self
+            .hedges
+            .next_look(&self.ranges, &self.slow)
+            .is_some_and(|look| look <= self.now);
         if !due {
             return;
         }
@@ -136,15 +130,6 @@ impl Engine {
                 self.outbox
                     .put(Output::Event(Event::MemberStalls { member, stalls }));
             }
-        }
-    }
-
-    /// Returns the slots of a stripe range's read whose members stall.
-    #[cold]
-    pub(crate) fn stalled_slots(&self, id: RangeId) -> SlotSet {
-        match self.ranges[id].ask {
-            Ask::Read => self.ranges.slots_of(id, self.slow.stalled()),
-            _ => SlotSet::EMPTY,
         }
     }
 
@@ -243,12 +228,6 @@ impl Engine {
         self.hedges.take_back_slot(request);
         self.keep_ranges();
         self.hedges.look_by(self.now);
-    }
-
-    /// Returns true if the remaining free stripe ranges are not for this request.
-    pub(crate) fn must_leave_ranges(&self, request: u32) -> bool {
-        let is_hedge = matches!(self.requests[request].pairing, Pairing::Hedge(_));
-        !is_hedge || self.ranges.free_count() == 0
     }
 
     /// Updates the number of stripe ranges that other requests must leave free.

@@ -338,7 +338,13 @@ impl Engine {
         let sweep = open.then(|| self.regions.wake()).flatten();
         let pages = self.pages.as_ref().filter(|_| open).and_then(Pages::wake);
         let staged = self.stage_wake();
-        let all = [self.jobs.wake(), sweep, self.look_at(), pages, staged];
+        let all = [
+            self.jobs.wake(),
+            sweep,
+            self.hedges.next_look(&self.ranges, &self.slow),
+            pages,
+            staged,
+        ];
         all.into_iter().flatten().min()
     }
 

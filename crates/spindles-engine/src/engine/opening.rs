@@ -361,7 +361,7 @@ impl Engine {
             self.scrub.resume_mark(mark);
         }
         if self.mutated(Mutation::SkipSettle)
-            || self.mutated(Mutation::TrustEmptyJournal) && self.journal_was_lost()
+            || self.mutated(Mutation::TrustEmptyJournal) && self.log.was_lost(&self.metadata)
         {
             self.all_settled = true;
         }
@@ -386,7 +386,7 @@ impl Engine {
             let unfinished = unfinished || self.metadata.is_staged_durable();
             if self.metadata.missing_unrecorded(&self.members)
                 || begins
-                || self.journal_was_lost()
+                || self.log.was_lost(&self.metadata)
                 || unfinished
             {
                 self.want_update();

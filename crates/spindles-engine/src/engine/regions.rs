@@ -84,7 +84,7 @@ impl Engine {
         if ask != Ask::Write {
             return true; // Never written: a read returns zeros, and a resync has nothing to do.
         }
-        if self.writes_zeros(id) {
+        if self.requests.writes_zeros(&self.ranges, id) {
             // A region that is not written reads as zeros: only its cleared bit must be durable.
             return self.regions.written.is_stored(region);
         }

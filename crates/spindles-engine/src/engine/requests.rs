@@ -130,7 +130,9 @@ impl Engine {
     /// handed out.
     pub(crate) fn advance(&mut self, request: u32) -> bool {
         let own = request == self.own_request();
-        let is_lost = |engine: &Self| engine.reads_lost(request) && !engine.is_covered(request);
+        let is_lost = |engine: &Self| {
+            engine.bad.reads_lost(&engine.requests, request) && !engine.is_covered(request)
+        };
         if self.bad.any_lost() && !self.holds_back() && is_lost(self) {
             let slot = &mut self.requests[request];
             slot.handed_out = true;
@@ -141,7 +143,7 @@ impl Engine {
         while !self.requests[request].handed_out {
             let waits = self.holds_back() && !own && !self.requests[request].is_midway();
             let few = self.ranges.free_count() <= index(self.hedges.kept_ranges());
-            if waits || few && self.must_leave_ranges(request) {
+            if waits || few && self.requests.must_leave_ranges(&self.ranges, request) {
                 return false;
             }
             if self.staging.is_some() && !own && !self.requests[request].is_midway() {

@@ -7,8 +7,6 @@
 use crate::{
     Engine, RangeId,
     output::{Event, Output},
-    plan::Ask,
-    slots::SlotSet,
 };
 use spindles_block::{Instant, MemberIndex};
 use spindles_format::ErrorCounts;
@@ -57,24 +55,6 @@ impl Engine {
                 ..ErrorCounts::NONE
             },
         );
-    }
-
-    /// Returns the slots that a stripe range's read should go around, and those that it should go
-    /// to, to time their members.
-    #[cold]
-    pub(crate) fn slow_slots(&mut self, id: RangeId) -> (SlotSet, SlotSet) {
-        if self.ranges[id].ask != Ask::Read {
-            return (SlotSet::EMPTY, SlotSet::EMPTY);
-        }
-        let slots = (0..).zip(self.ranges.group(id).slots());
-        let slow = slots
-            .filter(|(_, place)| self.slow.members().contains(place.member))
-            .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
-        let computes = !self.ranges[id].shape.copies;
-        if self.slow.probes(computes) {
-            return (SlotSet::EMPTY, slow);
-        }
-        (slow, SlotSet::EMPTY)
     }
 
     /// Notes that a stripe range computes the contents of a slow member, until it ends.

@@ -29,7 +29,9 @@ impl Engine {
                     member,
                     state: self.members.state(member),
                     counted_on: self.is_counted_on(member),
-                    faults: self.faults_of(member),
+                    faults: self
+                        .faults
+                        .with_bad_blocks(member, self.bad.blocks(BadBlockKind::Unread(member))),
                     errors: self.metadata.errors_of(member),
                     slow: self.slow.members().contains(member),
                     stalls: self.slow.stalled().contains(member),
@@ -43,7 +45,7 @@ impl Engine {
             jobs: self.job_statuses(),
             lost_blocks: self.bad.blocks(BadBlockKind::Lost),
             left_blocks: self.left_blocks(),
-            journal: self.journal_status(),
+            journal: self.log.status(&self.metadata),
             growth: self.growth_status(),
             scrub: self.scrub.found(),
             regions: self.regions.are_stored().then(|| self.regions_status()),

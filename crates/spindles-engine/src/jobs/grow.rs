@@ -71,7 +71,7 @@ pub(crate) enum Input {
     RequestDone,
     /// The checksums of staged blocks are written or read on one more member.
     ChecksumsDone,
-    /// All members are flushed.
+    /// The flush of all members has ended.
     Flushed,
     /// The superblocks have recorded the progress.
     Recorded,
@@ -291,8 +291,8 @@ impl Grow {
         u32::try_from(units.max(1) * rows).expect("as long as the buffer")
     }
 
-    /// Finds the window that an earlier opening staged. `buffer` is its memory. Returns the end of
-    /// the window, up to which the new map is valid; `None` if nothing is staged.
+    /// Finds the window that an earlier opening staged. Returns its end, up to which the new map
+    /// is valid; `None` if nothing is staged.
     pub(crate) fn find(&mut self, buffer: BufferSlice, geometry: &Geometry) -> Option<BlockIndex> {
         let older = self.record.older.expect("it grows");
         self.buffer = buffer;

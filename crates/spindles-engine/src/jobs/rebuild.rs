@@ -1,6 +1,6 @@
 //! Devices that take the positions of missing members, and how far they are filled.
 
-use crate::jobs::Place;
+use crate::{jobs::Place, members::Members, regions::Regions};
 use alloc::vec::Vec;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{DeviceRecord, Uuid};
@@ -93,5 +93,17 @@ impl Rebuild {
     pub(crate) fn is_joining(&self, member: MemberIndex) -> bool {
         let mut joining = self.joining.iter();
         joining.any(|joining| joining.member == member)
+    }
+
+    pub(crate) fn next_lacked(
+        &self,
+        members: &Members,
+        regions: &Regions,
+        group: GroupIndex,
+    ) -> GroupIndex {
+        if members.being_filled().difference(self.returning).is_empty() {
+            return regions.next_missed(group);
+        }
+        regions.next_written(group)
     }
 }

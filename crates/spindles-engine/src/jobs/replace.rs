@@ -1,6 +1,8 @@
 //! State of the replacement of a member.
 
-use crate::{bits::Bits, faults::MemberFaults, regions::Regions};
+use crate::{
+    RangeId, bits::Bits, faults::MemberFaults, regions::Regions, slots::SlotSet, stripe::Ranges,
+};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{DeviceRecord, Uuid};
 
@@ -117,5 +119,19 @@ impl Replace {
     /// Returns the replacement device, if the bitmaps are written to it too.
     pub(crate) fn device_of_bitmaps(&self) -> Option<&DeviceRecord> {
         self.is_secret().then(|| self.device())
+    }
+
+    /// Returns the slot of a stripe range whose member is being replaced.
+    #[inline]
+    pub(crate) fn slots(&self, ranges: &Ranges, id: RangeId) -> SlotSet {
+        if !self.copies() {
+            return SlotSet::EMPTY;
+        }
+        let member = self
+            .replacement
+            .as_ref()
+            .expect("one is replacement")
+            .member;
+        ranges.slots_of(id, MemberSet::EMPTY.with(member))
     }
 }

@@ -159,4 +159,14 @@ impl ScrubState {
             found.metadata_left_blocks += blocks;
         }
     }
+
+    /// Returns the kinds of repair that a stripe range may do: those of the scrub, or of a rewrite.
+    #[cold]
+    pub(crate) fn repair_of(&self, is_scrub: bool) -> Repair {
+        if is_scrub {
+            self.repair
+        } else {
+            Repair::Located
+        }
+    }
 }

@@ -49,6 +49,13 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 
+use crate::index;
+use crate::metadata::Metadata;
+use crate::plan::Ask;
+use crate::status::JournalStatus;
+use crate::stripe::Ranges;
+use crate::stripe::Stage;
+use crate::stripe::StripeRange;
 use crate::{
     RangeId,
     config::{Limits, Persistence},
@@ -691,6 +698,64 @@ impl Log {
     /// missing member is still there, and may have the only header of a batch.
     pub(crate) fn is_missing(&self, members: &Members, member: MemberIndex) -> bool {
         members.missing().contains(member) && !self.is_on_device()
+    }
+
+    /// Returns true if another stripe range is about to wait for the log too, so that the batch
+    /// should wait for it:
+    ///
+    /// - a write is being computed, or
+    /// - all that wait belong to requests that still read for another part. Such a request is not
+    ///   answered before that part is logged.
+    pub(crate) fn others_join(&self, ranges: &Ranges) -> bool {
+        let mut waiting = self.waiting();
+        let in_use = ranges.used_count();
+        if in_use == waiting.len() + index(ranges.answered_count()) {
+            return false; // All others wait too, or were logged before.
+        }
+        let of_write = |range: &&StripeRange| range.ask == Ask::Write && !range.shape.copies;
+        let computes = |range: &StripeRange| {
+            let stage = range.stage();
+            matches!(stage, Stage::Computing(_) | Stage::Checksumming { .. })
+        };
+        if ranges.iter().filter(of_write).any(computes) {
+            return true;
+        }
+        let reads_more = |id: RangeId| {
+            let owner = ranges[id].owner;
+            let reads = |range: &StripeRange| {
+                matches!(range.stage(), Stage::Reading { .. }) && range.owner == owner
+            };
+            ranges.iter().filter(of_write).any(reads)
+        };
+        waiting.all(reads_more)
+    }
+
+    /// Notes that a stripe range begins to write to its places.
+    pub(crate) fn writing_begins(&mut self, ranges: &Ranges, id: RangeId) {
+        if self.exists() && !ranges[id].is_logged() {
+            self.bypass_begins();
+        }
+    }
+
+    /// Returns true if the superblocks count on an absent log. They must be updated before the
+    /// first write, because the device of the log may come back.
+    pub(crate) fn was_lost(&self, metadata: &Metadata) -> bool {
+        let persistence = metadata.persistence();
+        let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
+        tail > 0 && self.exists() && self.tail() == 0
+    }
+
+    /// Returns where the log lies, for display.
+    pub(crate) fn status(&self, metadata: &Metadata) -> JournalStatus {
+        let record = match metadata.persistence() {
+            Some(persistence) if self.exists() => persistence.array.journal,
+            _ => return JournalStatus::None,
+        };
+        match (record.device == Uuid::NIL, self.device_works()) {
+            (true, _) => JournalStatus::Members,
+            (false, true) => JournalStatus::Device,
+            (false, false) => JournalStatus::DeviceOut,
+        }
     }
 }
 

@@ -144,8 +144,12 @@ impl Engine {
         let range = &self.ranges[id];
         let is_rotten = |&slot: &u8| {
             let first = self.ranges.block_of_slot(id, slot);
-            let sums =
-                &self.workspace.checksums()[self.checksums_range(id, ChecksumsOf::Read, slot)];
+            let sums = &self.workspace.checksums()[self.workspace.checksums_range(
+                &self.ranges,
+                id,
+                ChecksumsOf::Read,
+                slot,
+            )];
             if self.grow.is_staged(range.group) {
                 let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
                 return !(0..).zip(sums).all(is_good);
@@ -238,7 +242,8 @@ impl Engine {
     pub(crate) fn written_checksums(&self, id: RangeId, slot: u8) -> Range<usize> {
         let slots = self.ranges[id].rows.new_checksums;
         let slot = if slots.contains(slot) { slot } else { 0 };
-        self.checksums_range(id, ChecksumsOf::New, slot)
+        self.workspace
+            .checksums_range(&self.ranges, id, ChecksumsOf::New, slot)
     }
 
     /// Sets the entries of the blocks that a stripe range is about to write to their places.

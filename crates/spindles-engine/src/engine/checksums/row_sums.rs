@@ -11,31 +11,13 @@ use crate::{
     plan::{Step, Strategy},
     slots::SlotSet,
 };
-use core::ops::Range;
 use spindles_format::{RowSum, stored_checksum};
 
 impl Engine {
-    /// Returns where the checksums of a slot are. Those of a stripe range lie together, slot after
-    /// slot.
-    pub(crate) fn checksums_range(&self, id: RangeId, sums: ChecksumsOf, slot: u8) -> Range<usize> {
-        let range = &self.ranges[id];
-        let (slots, skipped) = match sums {
-            ChecksumsOf::Read => (range.rows.read_checksums, 0),
-            ChecksumsOf::Made => (range.rows.made_checksums, range.rows.read_checksums.count()),
-            ChecksumsOf::New => {
-                let others = range.rows.read_checksums.count() + range.rows.made_checksums.count();
-                (range.rows.new_checksums, others)
-            }
-        };
-        let before = skipped + slots.and(SlotSet::range(0, slot)).count();
-        let start = self.workspace.checksums_start(id) + index(before * range.blocks);
-        start..start + index(range.blocks)
-    }
-
     /// Returns the checksum of a slot in a row, counted from the first current row, as it is
     /// stored.
     pub(crate) fn checksum_at(&self, id: RangeId, sums: ChecksumsOf, slot: u8, row: u32) -> u32 {
-        let range = self.checksums_range(id, sums, slot);
+        let range = self.workspace.checksums_range(&self.ranges, id, sums, slot);
         stored_checksum(self.workspace.checksums()[range.start + index(row)])
     }
 
@@ -133,7 +115,7 @@ impl Engine {
         let range = &self.ranges[id];
         let (shape, renewed, reads) = (range.shape, range.renewed(), range.plan.reads);
         let by_difference = range.plan.strategy == Strategy::ReadModifyWrite;
-        let places = self.row_sums_range(id);
+        let places = self.workspace.row_sums_range(&self.ranges, id);
         if !by_difference {
             for (at, row) in places.zip(0..) {
                 let sum = self.row_sum_of(id, shape.all_data().minus(renewed), row);
@@ -152,7 +134,9 @@ impl Engine {
             return;
         }
         for slot in renewed.iter() {
-            let old = self.checksums_range(id, ChecksumsOf::Read, slot);
+            let old = self
+                .workspace
+                .checksums_range(&self.ranges, id, ChecksumsOf::Read, slot);
             let change = |sum: RowSum, old| sum.without(slot, stored_checksum(old));
             (self.workspace).change_row_sums(places.clone(), old, change);
         }
@@ -166,7 +150,7 @@ impl Engine {
         let range = &self.ranges[id];
         let (renewed, new_checksums) = (range.renewed(), range.rows.new_checksums);
         let of_zeros = stored_checksum(self.checksum_of_zeros());
-        let places = self.row_sums_range(id);
+        let places = self.workspace.row_sums_range(&self.ranges, id);
         for slot in renewed.iter() {
             if !new_checksums.contains(slot) {
                 for at in places.clone() {
@@ -176,22 +160,18 @@ impl Engine {
                 }
                 continue;
             }
-            let new = self.checksums_range(id, ChecksumsOf::New, slot);
+            let new = self
+                .workspace
+                .checksums_range(&self.ranges, id, ChecksumsOf::New, slot);
             let change = |sum: RowSum, new| sum.with(slot, stored_checksum(new));
             (self.workspace).change_row_sums(places.clone(), new, change);
         }
     }
 
-    /// Returns where the row sums of a stripe range's current rows are.
-    fn row_sums_range(&self, id: RangeId) -> Range<usize> {
-        let start = self.workspace.row_sums_start(id);
-        start..start + index(self.ranges[id].blocks)
-    }
-
     /// Returns the row sums that a stripe range writes with its parity.
     pub(crate) fn row_sums(&self, id: RangeId) -> RowSums {
         if self.ranges[id].writes_row_sums(self.has_checksums()) {
-            RowSums::At(self.row_sums_range(id))
+            RowSums::At(self.workspace.row_sums_range(&self.ranges, id))
         } else if self.has_checksums() && self.ranges[id].writes_parity() {
             let of_zeros = stored_checksum(self.checksum_of_zeros());
             RowSums::Alike(RowSum::of_zeros(self.ranges[id].shape.data, of_zeros))

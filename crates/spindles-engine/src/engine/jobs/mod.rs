@@ -251,7 +251,7 @@ impl Engine {
         range.blocks = end - low;
         range.end = end;
         if range.ask == Ask::Replace {
-            self.ranges[id].touched = self.replaced_slots(id);
+            self.ranges[id].touched = self.replace.slots(&self.ranges, id);
         }
         self.start(id);
     }

@@ -170,7 +170,9 @@ impl Engine {
 
     /// Returns the first group from `group` on of which a device being filled may lack something.
     fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
-        let next = self.next_lacked(group);
+        let next = self
+            .rebuild
+            .next_lacked(&self.members, &self.regions, group);
         // Groups of the old map have no blocks on members added later.
         let of_old = self
             .regions
@@ -182,18 +184,6 @@ impl Engine {
             return GroupIndex(u64::MAX);
         }
         next
-    }
-
-    fn next_lacked(&self, group: GroupIndex) -> GroupIndex {
-        if self
-            .members
-            .being_filled()
-            .difference(self.rebuild.returning)
-            .is_empty()
-        {
-            return self.regions.next_missed(group);
-        }
-        self.regions.next_written(group)
     }
 
     /// Lets devices take their positions when nothing is under way: no I/O on the former devices,

@@ -30,12 +30,12 @@ use crate::{
     },
     output::{Event, Output, ReplaceEnd},
     plan::Ask,
-    slots::SlotSet,
     system_io::Purpose,
 };
 use spindles_block::{
     BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
+use spindles_format::BadBlockKind;
 use spindles_format::DeviceRecord;
 
 pub(crate) static JOB: Job = Job {
@@ -190,7 +190,9 @@ impl Engine {
         match result {
             Ok(()) => {
                 self.replace.stage = Stage::Recording;
-                self.replace.faults = self.faults_of(member);
+                self.replace.faults = self
+                    .faults
+                    .with_bad_blocks(member, self.bad.blocks(BadBlockKind::Unread(member)));
                 self.forget_faults(member);
                 self.forget_bad_blocks(MemberSet::EMPTY.with(member));
                 self.faults.forget_counts(member);
@@ -257,21 +259,6 @@ impl Engine {
     }
 
     // ---- the replacement device's I/O ----------------------------------------------------------
-
-    /// Returns the slot of a stripe range whose member is being replaced.
-    #[inline]
-    pub(crate) fn replaced_slots(&self, id: RangeId) -> SlotSet {
-        if !self.replace.copies() {
-            return SlotSet::EMPTY;
-        }
-        let member = self
-            .replace
-            .replacement
-            .as_ref()
-            .expect("one is replacement")
-            .member;
-        self.ranges.slots_of(id, MemberSet::EMPTY.with(member))
-    }
 
     /// Sends a stripe range's write of a slot to the replacement device. The write need not be
     /// durable on that device.

@@ -199,24 +199,14 @@ impl Engine {
         })
     }
 
-    /// Returns the kinds of repair that a scrub, or a rewrite, may do.
-    #[cold]
-    fn repair(&self, id: RangeId) -> Repair {
-        match self.ranges[id].owner {
-            Owner::Job(_) => self.scrub.repair,
-            Owner::Nobody
-            | Owner::Answered
-            | Owner::Request(_)
-            | Owner::Stage { .. }
-            | Owner::Repair
-            | Owner::Replay => Repair::Located,
-        }
-    }
-
     /// Returns true if a stripe range writes nothing, even if it finds a flaw.
     #[inline]
     pub(crate) fn only_looks(&self, id: RangeId) -> bool {
-        self.ranges[id].repairs() && self.repair(id) == Repair::Nothing
+        self.ranges[id].repairs()
+            && self
+                .scrub
+                .repair_of(matches!(self.ranges[id].owner, Owner::Job(_)))
+                == Repair::Nothing
     }
 
     /// Handles a scrub's stripe range whose blocks do not fit together.
@@ -231,7 +221,12 @@ impl Engine {
                 let slot = readable.iter().nth(usize::from(place)).expect("a source");
                 self.ranges[id].chunk_is_rotten(slot);
             }
-            ComputeResult::Mismatch if self.repair(id) == Repair::TrustData => {
+            ComputeResult::Mismatch
+                if self
+                    .scrub
+                    .repair_of(matches!(self.ranges[id].owner, Owner::Job(_)))
+                    == Repair::TrustData =>
+            {
                 let overruled = readable.minus(readable.lowest(data));
                 let range = &mut self.ranges[id];
                 range.rows.overruled = overruled;

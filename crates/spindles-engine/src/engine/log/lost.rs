@@ -9,14 +9,6 @@ use crate::{
 use spindles_block::MemberError;
 
 impl Engine {
-    /// Returns true if the superblocks count on an absent log. They must be updated before the
-    /// first write, because the device of the log may come back.
-    pub(crate) fn journal_was_lost(&self) -> bool {
-        let persistence = self.metadata.persistence();
-        let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
-        tail > 0 && self.log.exists() && self.log.tail() == 0
-    }
-
     /// Returns true if a client's stripe range may find its answer only in a log that was not
     /// carried out. Either the log is lost, or the members to which it belongs failed, such as
     /// members without space. In an array open read-only, reads take logged contents from the log.

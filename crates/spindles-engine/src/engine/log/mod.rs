@@ -16,16 +16,14 @@ mod replay;
 use crate::{
     Engine, Mutation, RangeId,
     checksums::ChecksumsOf,
-    index,
     log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogPiece, Next, Record},
     output::{Event, OutReason, Output},
     plan::Ask,
-    status::JournalStatus,
-    stripe::{Owner, Stage, StripeRange},
+    stripe::{Owner, Stage},
     system_io::Purpose,
 };
 use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Piece};
-use spindles_format::{DeviceRecord, Uuid};
+use spindles_format::DeviceRecord;
 
 impl Engine {
     /// Returns true if writes are logged before they go to their places.
@@ -48,20 +46,7 @@ impl Engine {
             let last = self.log.last_unlogged(range.group);
             self.flushes.is_durable(last)
         };
-        range.is_logged() && !is_durable() && self.write_kind(id).0
-    }
-
-    /// Returns where the log lies, for display.
-    pub(crate) fn journal_status(&self) -> JournalStatus {
-        let record = match self.metadata.persistence() {
-            Some(persistence) if self.log.exists() => persistence.array.journal,
-            _ => return JournalStatus::None,
-        };
-        match (record.device == Uuid::NIL, self.log.device_works()) {
-            (true, _) => JournalStatus::Members,
-            (false, true) => JournalStatus::Device,
-            (false, false) => JournalStatus::DeviceOut,
-        }
+        range.is_logged() && !is_durable() && self.requests.write_kind(&self.ranges, id).0
     }
 
     // ---- the writes of stripe ranges ----------------------------------------------------------
@@ -75,17 +60,13 @@ impl Engine {
             return;
         }
         self.ranges[id].move_to(Stage::Queued);
-        let checksums = self.checksums_range(id, ChecksumsOf::New, 0).start;
+        let checksums = self
+            .workspace
+            .checksums_range(&self.ranges, id, ChecksumsOf::New, 0)
+            .start;
         let row_sums = self.row_sums(id);
         let record = Record::new(id, &self.ranges[id], checksums, row_sums);
         self.log.queue(record);
-    }
-
-    /// Notes that a stripe range begins to write to its places.
-    pub(crate) fn writing_begins(&mut self, id: RangeId) {
-        if self.log.exists() && !self.ranges[id].is_logged() {
-            self.log.bypass_begins();
-        }
     }
 
     /// Notes that a stripe range has written everything to its places.
@@ -220,7 +201,7 @@ impl Engine {
         if !self.log.is_due() {
             return;
         }
-        if self.others_join() {
+        if self.log.others_join(&self.ranges) {
             return self.log.postpone();
         }
         let row_sums = self.pages.is_some().then_some(self.workspace.row_sums());
@@ -237,36 +218,6 @@ impl Engine {
         while let Some(write) = self.log.next_write(&self.metadata_buffer) {
             self.outbox.put(Output::Member(write));
         }
-    }
-
-    /// Returns true if another stripe range is about to wait for the log too, so that the batch
-    /// should wait for it:
-    ///
-    /// - a write is being computed, or
-    /// - all that wait belong to requests that still read for another part. Such a request is not
-    ///   answered before that part is logged.
-    fn others_join(&self) -> bool {
-        let mut waiting = self.log.waiting();
-        let in_use = self.ranges.used_count();
-        if in_use == waiting.len() + index(self.ranges.answered_count()) {
-            return false; // All others wait too, or were logged before.
-        }
-        let of_write = |range: &&StripeRange| range.ask == Ask::Write && !range.shape.copies;
-        let computes = |range: &StripeRange| {
-            let stage = range.stage();
-            matches!(stage, Stage::Computing(_) | Stage::Checksumming { .. })
-        };
-        if self.ranges.iter().filter(of_write).any(computes) {
-            return true;
-        }
-        let reads_more = |id: RangeId| {
-            let owner = self.ranges[id].owner;
-            let reads = |range: &StripeRange| {
-                matches!(range.stage(), Stage::Reading { .. }) && range.owner == owner
-            };
-            self.ranges.iter().filter(of_write).any(reads)
-        };
-        waiting.all(reads_more)
     }
 
     /// Returns the pieces of memory of a member I/O, in order: one, or up to `PIECES_MAX` for a

@@ -41,7 +41,7 @@ use alloc::{collections::BTreeSet, vec::Vec};
 use spindles_block::{
     MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
-use spindles_format::{AreaKind, BadBlockKind, JournalEntry, JournalKind, JournalSums};
+use spindles_format::{AreaKind, JournalEntry, JournalKind, JournalSums};
 use spindles_layout::{Geometry, Group, GroupIndex};
 
 /// Bytes of a journal that are read at once.
@@ -495,18 +495,8 @@ impl Engine {
             Stage::Proving => replay.log.record_slots(run),
             _ => replay.log.all_slots(run),
         };
-        self.unlist(id, logged);
+        self.bad.remove_lost(&self.ranges, id, logged);
         self.rows_replayed();
-    }
-
-    /// Removes blocks of rows from the list of lost ones, in memory.
-    fn unlist(&mut self, id: RangeId, slots: SlotSet) {
-        if self.bad.any_lost() {
-            for slot in slots.and(self.ranges[id].shape.all_data()).iter() {
-                let blocks = self.ranges.array_blocks(id, slot);
-                self.bad.remove(BadBlockKind::Lost, &blocks);
-            }
-        }
     }
 
     /// Returns true if the log can't be carried out: too many members failed, or members lack space

@@ -21,7 +21,8 @@ impl Engine {
             return false;
         };
         let logged = range.is_logged() && range.ask == Ask::Write && !range.shape.copies;
-        if !logged || request == self.own_request() || self.writes_zeros(id) {
+        if !logged || request == self.own_request() || self.requests.writes_zeros(&self.ranges, id)
+        {
             return false;
         }
         let last = range.low + range.blocks == range.end;

@@ -158,7 +158,7 @@ impl Engine {
     /// the list.
     pub(super) fn fills_blank_rows(&self, id: RangeId) -> bool {
         let asks = self.ranges[id].ask == Ask::Write;
-        asks && (!self.writes_zeros(id) || self.bad.any())
+        asks && (!self.requests.writes_zeros(&self.ranges, id) || self.bad.any())
     }
 
     /// Plans zeros for the data that a stripe range does not touch, except for bad blocks.
@@ -166,7 +166,9 @@ impl Engine {
         let shape = self.ranges[id].shape;
         let untouched = shape.all_data().minus(self.ranges[id].touched);
         let refused = if self.bad.any_unread() {
-            self.bad_slots(id).and(untouched)
+            self.bad
+                .bad_slots(&self.ranges, id, self.grow.is_staged(self.ranges[id].group))
+                .and(untouched)
         } else {
             SlotSet::EMPTY
         };

@@ -148,7 +148,7 @@ impl Engine {
     fn write_places(&mut self, id: RangeId) {
         let kept = self.ranges.slots_to_write(&self.members, id);
         let mut writes = kept;
-        let to_replacement = self.replaced_slots(id).and(writes);
+        let to_replacement = self.replace.slots(&self.ranges, id).and(writes);
         if self.ranges[id].ask == Ask::Replace {
             if to_replacement.is_empty() {
                 // The replacement ended meanwhile.
@@ -160,7 +160,7 @@ impl Engine {
         let blank = self.ranges[id].rows.state == RowState::Blank;
         let follows = blank && self.checksums_follow(id);
         let harmless = self.ranges[id].is_harmless();
-        self.writing_begins(id);
+        self.log.writing_begins(&self.ranges, id);
         let range = &mut self.ranges[id];
         range.move_to(Stage::Placing(range.stage().way()));
         range.rows.placing = !harmless;
@@ -303,7 +303,7 @@ impl Engine {
 
     /// Returns the operations that write the slots of a stripe range.
     fn slot_writes(&self, id: RangeId) -> SlotWrites {
-        let (fua, zeros) = self.write_kind(id);
+        let (fua, zeros) = self.requests.write_kind(&self.ranges, id);
         // Logged blocks are durable in the log. Blocks with checksums become durable by a later
         // flush.
         let range = &self.ranges[id];
@@ -331,27 +331,6 @@ impl Engine {
         } else {
             self.has_checksums()
         };
-        flushed && range.ask == Ask::Write && self.write_kind(id).0
-    }
-
-    /// Returns whether a stripe range writes durably, and the operation that writes zeros.
-    pub(crate) fn write_kind(&self, id: RangeId) -> (bool, Option<Operation>) {
-        if self.ranges[id].ask != Ask::Write {
-            // The contents that a client read must survive a power loss, even if the member that
-            // was read is lost as well: the other copies agree durably before the reply.
-            let settles =
-                self.ranges[id].shape.copies && self.ranges[id].plan.strategy == Strategy::Settle;
-            // A reported repair is durable.
-            return (settles || self.ranges[id].repairs(), None);
-        }
-        let Owner::Request(request) = self.ranges[id].owner else {
-            return (false, None);
-        };
-        match self.requests[request].operation {
-            Operation::Write { fua } => (fua, None),
-            zeros @ Operation::WriteZeroes { fua } => (fua, Some(zeros)),
-            Operation::Discard => (false, Some(Operation::Discard)),
-            Operation::Read | Operation::Flush => (false, None),
-        }
+        flushed && range.ask == Ask::Write && self.requests.write_kind(&self.ranges, id).0
     }
 }

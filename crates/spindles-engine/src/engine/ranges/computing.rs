@@ -8,7 +8,7 @@ use crate::{
     staging::STAGE_STEP,
     stripe::{Owner, Stage},
 };
-use spindles_block::{BufferSlice, Computation, ComputeResult, Operand, StepId};
+use spindles_block::{BufferSlice, Computation, ComputeResult, StepId};
 
 impl Engine {
     /// Takes the step of a stripe range's plan that follows `done`, up to the commit. Without a
@@ -68,8 +68,15 @@ impl Engine {
             }
             Step::Update => {
                 for slot in touched.iter() {
-                    self.operand(id, cursor, slot, self.row(id, slot));
-                    self.operand(id, cursor, slot, self.client(id, slot));
+                    self.workspace
+                        .put_operand(&self.ranges, id, cursor, slot, self.row(id, slot));
+                    self.workspace.put_operand(
+                        &self.ranges,
+                        id,
+                        cursor,
+                        slot,
+                        self.client(id, slot),
+                    );
                 }
             }
             Step::Encode => self.put(id, cursor, shape.all_data(), Self::new_place),
@@ -85,8 +92,10 @@ impl Engine {
                     } else {
                         (self.row(id, slot), self.witness_row(id, slot))
                     };
-                    self.operand(id, cursor, slot, is);
-                    self.operand(id, cursor, slot, should_be);
+                    self.workspace
+                        .put_operand(&self.ranges, id, cursor, slot, is);
+                    self.workspace
+                        .put_operand(&self.ranges, id, cursor, slot, should_be);
                 }
             }
             Step::Prove | Step::Witness => {
@@ -132,18 +141,9 @@ impl Engine {
         place: impl Fn(&Self, RangeId, u8) -> BufferSlice,
     ) {
         for slot in slots.iter() {
-            self.operand(id, cursor, slot, place(self, id, slot));
+            self.workspace
+                .put_operand(&self.ranges, id, cursor, slot, place(self, id, slot));
         }
-    }
-
-    fn operand(&mut self, id: RangeId, cursor: &mut usize, slot: u8, slice: BufferSlice) {
-        let code_index = self.ranges.slot(id, slot).code_index;
-        let operand = Operand {
-            index: code_index,
-            slice,
-        };
-        self.workspace.set_operand(*cursor, operand);
-        *cursor += 1;
     }
 
     /// Returns the computation that `Output::Compute(id)` asks for.

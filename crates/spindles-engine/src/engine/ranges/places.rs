@@ -194,19 +194,4 @@ impl Engine {
             _ => self.parity_place(id, slot),
         }
     }
-
-    pub(crate) fn writes_zeros(&self, id: RangeId) -> bool {
-        match self.ranges[id].owner {
-            Owner::Request(request) => matches!(
-                self.requests[request].operation,
-                Operation::Discard | Operation::WriteZeroes { .. }
-            ),
-            Owner::Nobody
-            | Owner::Answered
-            | Owner::Stage { .. }
-            | Owner::Job(_)
-            | Owner::Repair
-            | Owner::Replay => false,
-        }
-    }
 }

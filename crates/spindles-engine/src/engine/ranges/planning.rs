@@ -5,7 +5,7 @@ use crate::{
     plan::{Ask, Contents, Health, Plan, Step, Strategy, plan},
     recovery::rows::Settling,
     slots::SlotSet,
-    stripe::{Owner, RowState, Stage, StripeRange},
+    stripe::{RowState, Stage, StripeRange},
     waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
@@ -135,11 +135,11 @@ impl Engine {
             u32::from(self.ranges[id].shape.data),
         );
         let suffices = |slots: SlotSet| slots.count() >= data;
-        let stalled = self.stalled_slots(id);
+        let stalled = self.slow.stalled_slots(&self.ranges, id);
         if suffices(all.minus(view.unreadable).minus(stalled)) {
             view.unreadable = view.unreadable.or(stalled);
         }
-        (view.around, view.probed) = self.slow_slots(id);
+        (view.around, view.probed) = self.slow.slow_slots(&self.ranges, id);
         view.around = view.around.minus(view.unreadable);
         if suffices(all.minus(view.unreadable).minus(view.around)) {
             view.unreadable = view.unreadable.or(view.around);
@@ -261,7 +261,11 @@ impl Engine {
         if ask == Ask::Rebuild && self.goes_without(id) {
             return;
         }
-        if self.ranges[id].may_lose_rotten(view.unreadable, self.bad_slots(id)) {
+        if self.ranges[id].may_lose_rotten(
+            view.unreadable,
+            self.bad
+                .bad_slots(&self.ranges, id, self.grow.is_staged(self.ranges[id].group)),
+        ) {
             return self.lose_rotten(id);
         }
         let error = if self.ranges[id].seen.corrupt {
@@ -275,7 +279,9 @@ impl Engine {
 
     /// Begins a plan, when the pages with its checksums are in memory.
     fn adopt_plan(&mut self, id: RangeId, view: &View, plan: &mut Plan, preferred: u8) {
-        if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
+        if plan.strategy == Strategy::FullStripeWrite
+            && self.requests.writes_zeros(&self.ranges, id)
+        {
             // The parity of zeros is zeros, for every linear code.
             plan.strategy = Strategy::Direct;
             plan.encode = SlotSet::EMPTY;
@@ -404,9 +410,13 @@ impl Engine {
             let (range, other) = (&self.ranges[id], &self.ranges[next]);
             let same_rows = range.low == other.low && range.end == other.end;
             let disjoint = range.touched.and(other.touched).is_empty();
-            let same_kind = self.write_operation(id).is_some_and(|operation| {
-                other.ask == Ask::Write && self.write_operation(next) == Some(operation)
-            });
+            let same_kind =
+                self.requests
+                    .write_operation(&self.ranges, id)
+                    .is_some_and(|operation| {
+                        other.ask == Ask::Write
+                            && self.requests.write_operation(&self.ranges, next) == Some(operation)
+                    });
             if !(same_rows && disjoint && same_kind) {
                 return;
             }
@@ -417,14 +427,5 @@ impl Engine {
             self.ranges[next].move_to(Stage::Merged);
             last = next;
         }
-    }
-
-    /// Returns the operation of a stripe range's request; `None` if it does not write data.
-    fn write_operation(&self, id: RangeId) -> Option<Operation> {
-        let Owner::Request(request) = self.ranges[id].owner else {
-            return None;
-        };
-        let operation = self.requests[request].operation;
-        matches!(operation, Operation::Write { .. }).then_some(operation)
     }
 }

@@ -238,7 +238,9 @@ impl Engine {
             .minus(self.ranges.missing_slots(&self.members, id));
         let mut changed = !differ.and(there).is_empty();
         for row in 0..alike {
-            let sums = self.checksums_range(id, ChecksumsOf::Read, truth);
+            let sums = self
+                .workspace
+                .checksums_range(&self.ranges, id, ChecksumsOf::Read, truth);
             let sum = self.workspace.checksums()[sums.start + index(row)];
             for slot in there.iter() {
                 changed |= self.correct_entry(id, slot, row, sum, RowSum::NONE);
@@ -340,7 +342,10 @@ impl Engine {
             let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
             return self.reconstruct(id, 0, gone, sources, false);
         }
-        if gone.iter().all(|slot| self.is_listed_lost(id, slot)) {
+        if gone
+            .iter()
+            .all(|slot| self.bad.is_listed_lost(&self.ranges, id, slot))
+        {
             let range = &mut self.ranges[id];
             range.rows.zeros = gone;
             range.rows.settling = Settling::Reading { disproved: 0 };
@@ -487,7 +492,7 @@ impl Engine {
                 let sum = match sums {
                     None => self.checksum_of_zeros(),
                     Some(sums) => {
-                        let range = self.checksums_range(id, sums, slot);
+                        let range = self.workspace.checksums_range(&self.ranges, id, sums, slot);
                         self.workspace.checksums()[range.start + index(row)]
                     }
                 };
