@@ -4,7 +4,6 @@
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
-use crate::source::{Keep, strip, without_tests};
 
 pub(crate) static RULE: Rule = Rule {
     name: "absences",
@@ -113,7 +112,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
                 "add #![no_std]: the crate is pure",
             ));
         }
-        let code = strip(without_tests(file.text()), Keep::CodeOnly);
+        let code = file.code();
         let never = NEVER.iter().filter(|(crate_name, _)| *crate_name == name);
         let mut before = "";
         for (index, line) in code.lines().enumerate() {
