@@ -6,6 +6,7 @@ use crate::repo::Repo;
 use crate::rules;
 use crate::tasks::{deb, instructions};
 use crate::test_binaries;
+use std::fmt::Write as _;
 use std::time::Instant;
 
 /// One step.
@@ -201,10 +202,11 @@ fn report(name: &str, outcome: &Outcome, seconds: f64) -> String {
     };
     let mut lines = format!("{verdict:<8} {name} ({seconds:.0} s{counts})\n");
     for figures in &outcome.figures {
-        lines += &format!("{:<8} {figures}\n", "");
+        writeln!(lines, "{:<8} {figures}", "").expect("strings take everything");
     }
     if outcome.failed > 0 {
-        lines += &format!("{}\n\n", outcome.details.trim_end());
+        let details = outcome.details.trim_end();
+        writeln!(lines, "{details}\n").expect("strings take everything");
     }
     lines
 }
@@ -394,7 +396,7 @@ mod tests {
         let first = step("fmt", || Outcome::failed("first"));
         let tests = step("tests", || {
             let begun = HAS_BEGUN.lock().expect("no test panics");
-            let minute = Duration::from_secs(60);
+            let minute = Duration::from_mins(1);
             let begun = BEGINNING.wait_timeout_while(begun, minute, |begun| !*begun);
             let (begun, _) = begun.expect("no test panics");
             if *begun {

@@ -12,7 +12,7 @@ use std::thread;
 const AT_ONCE: usize = 2;
 
 /// The binaries that take longest. They begin first.
-const LONGEST: &[&str] = &["program", "simulation", "spindles_lab", "io"];
+const LONGEST: &[&str] = &["program", "spindles_sim", "spindles_lab", "io"];
 
 /// Binaries that run in two halves at the same time: the tests whose name has this text, and the
 /// others. Tests begin in the order of their names, so the longest ones would otherwise run last,

@@ -86,7 +86,10 @@ mod tests {
                      /// - Five\n/// - six\nfn f() {\n    // Seven.\n}\n";
         let file = File::new("a.rs", text.into());
         let texts = sentences(&file);
-        let texts: Vec<(usize, &str)> = texts.iter().map(|(at, it)| (*at, it.as_str())).collect();
+        let texts: Vec<(usize, &str)> = texts
+            .iter()
+            .map(|(at, text)| (*at, text.as_str()))
+            .collect();
         let expected = [
             (1, "One CODE two."),
             (1, "Three:"),

@@ -104,7 +104,11 @@ fn check(repo: &Repo) -> Vec<Problem> {
     {
         let name = file.crate_name();
         let is_root = file.path == format!("crates/{name}/src/lib.rs");
-        let has_std = || !NO_STD_ATTRIBUTES.iter().any(|it| file.text().contains(it));
+        let has_std = || {
+            !NO_STD_ATTRIBUTES
+                .iter()
+                .any(|attribute| file.text().contains(attribute))
+        };
         if is_root && NO_STD.contains(&name) && has_std() {
             problems.push(Problem::new(
                 &file.path,
