@@ -1,5 +1,6 @@
 //! Running other programs: cargo and the programs that steps need.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,10 +12,25 @@ pub(crate) struct Finished {
     pub(crate) output: String,
 }
 
+thread_local! {
+    static IS_NICE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Gives processor time to all other work first: to programs that this thread starts from now on.
+pub(crate) fn be_nice() {
+    IS_NICE.set(true);
+}
+
 /// Returns a command without the variables that `cargo run` sets for xtask itself. Build scripts
 /// such as that of `ring` depend on them, so cargo would build such crates again each time.
 fn command(program: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(program);
+    let mut command = if IS_NICE.get() {
+        let mut nice = Command::new("nice");
+        nice.arg(program);
+        nice
+    } else {
+        Command::new(program)
+    };
     command.args(arguments).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -79,7 +95,7 @@ pub(crate) fn exists(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::command;
+    use super::{be_nice, command};
 
     #[test]
     fn cargo_does_not_see_the_variables_of_this_crate() {
@@ -87,5 +103,18 @@ mod tests {
         let output = command("env", &[]).output().expect("env runs");
         let seen = String::from_utf8_lossy(&output.stdout);
         assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
+    }
+
+    #[test]
+    fn programs_of_a_nice_thread_give_way() {
+        let niceness = || {
+            let output = command("nice", &[]).output().expect("nice runs");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let nice = std::thread::spawn(move || {
+            be_nice();
+            niceness()
+        });
+        assert_ne!(nice.join().expect("it does not panic"), niceness());
     }
 }

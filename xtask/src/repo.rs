@@ -2,7 +2,9 @@
 //! metadata of the packages.
 
 use crate::process;
+use crate::source::{Keep, strip, without_tests};
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::path::Path;
 
 /// A file of the repository.
@@ -11,12 +13,27 @@ pub(crate) struct File {
     pub(crate) path: String,
     /// The contents.
     pub(crate) bytes: Vec<u8>,
+    code: OnceCell<String>,
 }
 
 impl File {
+    pub(crate) fn new(path: &str, bytes: Vec<u8>) -> Self {
+        Self {
+            path: path.to_owned(),
+            bytes,
+            code: OnceCell::new(),
+        }
+    }
+
     /// Returns the contents as text; empty if they aren't UTF-8.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.bytes).unwrap_or_default()
+    }
+
+    /// Returns Rust source without comments, strings and tests. Many rules read it.
+    pub(crate) fn code(&self) -> &str {
+        let strip = || strip(without_tests(self.text()), Keep::CodeOnly);
+        self.code.get_or_init(strip)
     }
 
     /// Returns true for Rust source.
@@ -72,10 +89,7 @@ impl Repo {
             let Ok(bytes) = std::fs::read(path) else {
                 continue;
             };
-            files.push(File {
-                path: path.to_owned(),
-                bytes,
-            });
+            files.push(File::new(path, bytes));
         }
         let metadata = ["metadata", "--format-version", "1"];
         let output = std::process::Command::new(process::cargo_program())
@@ -94,10 +108,7 @@ impl Repo {
     /// Makes up a repository, for the tests of the rules.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
-        let file = |(path, text): &(&str, &str)| File {
-            path: (*path).to_owned(),
-            bytes: text.as_bytes().to_vec(),
-        };
+        let file = |(path, text): &(&str, &str)| File::new(path, text.as_bytes().to_vec());
         Self {
             files: files.iter().map(file).collect(),
             metadata: Value::Null,

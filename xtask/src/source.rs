@@ -162,10 +162,9 @@ pub(crate) fn words(identifier: &str) -> Vec<String> {
     words
 }
 
-/// Returns the names that a source defines, with their lines: functions, types, modules, constants,
-/// fields, parameters and plain `let`s.
-pub(crate) fn defined_names(source: &str) -> Vec<(usize, String)> {
-    let code = strip(without_tests(source), Keep::CodeOnly);
+/// Returns the names that stripped source defines, with their lines: functions, types, modules,
+/// constants, fields, parameters and plain `let`s.
+pub(crate) fn defined_names(code: &str) -> Vec<(usize, String)> {
     let mut names = Vec::new();
     for (index, line) in code.lines().enumerate() {
         let mut before = "";

@@ -6,6 +6,7 @@ use crate::repo::Repo;
 use crate::rules;
 use crate::tasks::{deb, instructions};
 use crate::test_binaries;
+use std::fmt::Write as _;
 use std::time::Instant;
 
 /// One step.
@@ -17,12 +18,17 @@ pub(crate) struct Step {
     run: fn() -> Outcome,
 }
 
-/// All steps in execution order: steps that fail fast come first.
+/// All steps in execution order. The steps after `tests` run at the same time as it.
 pub(crate) static STEPS: &[&Step] = &[
     &Step {
         name: "fmt",
         about: "rustfmt has nothing to change",
         run: fmt,
+    },
+    &Step {
+        name: "tests",
+        about: "all tests of all crates",
+        run: tests,
     },
     &Step {
         name: "tidy",
@@ -33,11 +39,6 @@ pub(crate) static STEPS: &[&Step] = &[
         name: "clippy",
         about: "no lint fires, in any target",
         run: clippy,
-    },
-    &Step {
-        name: "tests",
-        about: "all tests of all crates",
-        run: tests,
     },
     &Step {
         name: "deb",
@@ -129,26 +130,7 @@ const EXPECTED_SKIPS: &str = ".ci/expected-skips";
 pub(crate) fn run(steps: &[&Step]) -> Result<(), String> {
     install_tools();
     let mut total = Outcome::default();
-    for step in steps {
-        let started = Instant::now();
-        let outcome = (step.run)();
-        let verdict = match (outcome.failed, outcome.passed) {
-            (0, 0) => "skipped",
-            (0, _) => "ok",
-            _ => "FAILED",
-        };
-        let seconds = started.elapsed().as_secs_f64();
-        let counts = match outcome.passed + outcome.failed {
-            0 | 1 => String::new(),
-            count => format!(", {count} tests"),
-        };
-        println!("{verdict:<8} {} ({seconds:.0} s{counts})", step.name);
-        for figures in &outcome.figures {
-            println!("{:<8} {figures}", "");
-        }
-        if outcome.failed > 0 {
-            println!("{}\n", outcome.details.trim_end());
-        }
+    for outcome in outcomes(steps) {
         total.add(&outcome);
     }
     if !total.skipped.is_empty() {
@@ -173,6 +155,60 @@ pub(crate) fn run(steps: &[&Step]) -> Result<(), String> {
         return Err(format!("{failed} failed"));
     }
     Ok(())
+}
+
+/// Runs the steps and returns their outcomes in order. `tests` often waits for devices and
+/// servers: the steps after it run meanwhile, with less claim to the processors.
+fn outcomes(steps: &[&Step]) -> Vec<Outcome> {
+    let tests = steps.iter().position(|step| step.name == "tests");
+    let (before, rest) = steps.split_at(tests.unwrap_or(steps.len()));
+    let mut outcomes: Vec<Outcome> = before.iter().map(|step| step.reported()).collect();
+    let Some((tests, after)) = rest.split_first() else {
+        return outcomes;
+    };
+    std::thread::scope(|scope| {
+        let after = scope.spawn(|| {
+            process::be_nice();
+            let outcomes = after.iter().map(|step| step.reported());
+            outcomes.collect::<Vec<_>>()
+        });
+        outcomes.push(tests.reported());
+        outcomes.extend(after.join().expect("steps do not panic"));
+    });
+    outcomes
+}
+
+impl Step {
+    /// Runs the step and prints its result.
+    fn reported(&self) -> Outcome {
+        let started = Instant::now();
+        let outcome = (self.run)();
+        let seconds = started.elapsed().as_secs_f64();
+        print!("{}", report(self.name, &outcome, seconds));
+        outcome
+    }
+}
+
+/// The lines that a step prints at its end.
+fn report(name: &str, outcome: &Outcome, seconds: f64) -> String {
+    let verdict = match (outcome.failed, outcome.passed) {
+        (0, 0) => "skipped",
+        (0, _) => "ok",
+        _ => "FAILED",
+    };
+    let counts = match outcome.passed + outcome.failed {
+        0 | 1 => String::new(),
+        count => format!(", {count} tests"),
+    };
+    let mut lines = format!("{verdict:<8} {name} ({seconds:.0} s{counts})\n");
+    for figures in &outcome.figures {
+        writeln!(lines, "{:<8} {figures}", "").expect("strings take everything");
+    }
+    if outcome.failed > 0 {
+        let details = outcome.details.trim_end();
+        writeln!(lines, "{details}\n").expect("strings take everything");
+    }
+    lines
 }
 
 /// Installs missing tools, if that works without a password: as root, with apt-get.
@@ -340,4 +376,60 @@ fn typos() -> Outcome {
         return Outcome::skipped("typos", "typos is not installed");
     }
     program("typos", &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    fn step(name: &'static str, run: fn() -> Outcome) -> Step {
+        let about = "";
+        Step { name, about, run }
+    }
+
+    #[test]
+    fn steps_after_the_tests_run_at_the_same_time() {
+        static HAS_BEGUN: Mutex<bool> = Mutex::new(false);
+        static BEGINNING: Condvar = Condvar::new();
+        let first = step("fmt", || Outcome::failed("first"));
+        let tests = step("tests", || {
+            let begun = HAS_BEGUN.lock().expect("no test panics");
+            let minute = Duration::from_mins(1);
+            let begun = BEGINNING.wait_timeout_while(begun, minute, |begun| !*begun);
+            let (begun, _) = begun.expect("no test panics");
+            if *begun {
+                Outcome::passed()
+            } else {
+                Outcome::failed("the next step did not begin")
+            }
+        });
+        let after = step("doc", || {
+            *HAS_BEGUN.lock().expect("no test panics") = true;
+            BEGINNING.notify_all();
+            Outcome::skipped("doc", "")
+        });
+        let failures = outcomes(&[&first, &tests, &after]);
+        let failures: Vec<u64> = failures.iter().map(|outcome| outcome.failed).collect();
+        assert_eq!(failures, [1, 0, 0]);
+    }
+
+    #[test]
+    fn without_tests_steps_run_in_order() {
+        let good = step("clippy", Outcome::passed);
+        let bad = step("doc", || Outcome::failed("x"));
+        let passed = outcomes(&[&good, &bad]);
+        let passed: Vec<u64> = passed.iter().map(|outcome| outcome.passed).collect();
+        assert_eq!(passed, [1, 0]);
+    }
+
+    #[test]
+    fn a_report_has_counts_figures_and_failures() {
+        let mut outcome = Outcome::failed("it broke\n");
+        outcome.passed = 2;
+        outcome.figures.push("enumeration: 3".to_owned());
+        let lines = "FAILED   tests (7 s, 3 tests)\n         enumeration: 3\nit broke\n\n";
+        assert_eq!(report("tests", &outcome, 7.2), lines);
+    }
 }

@@ -12,16 +12,23 @@ use std::thread;
 const AT_ONCE: usize = 2;
 
 /// The binaries that take longest. They begin first.
-const LONGEST: &[&str] = &["program", "simulation", "spindles_lab", "io"];
+const LONGEST: &[&str] = &["program", "spindles_sim", "spindles_lab", "io"];
 
-/// A test binary.
-#[derive(Debug, PartialEq, Eq)]
+/// Binaries that run in two halves at the same time: the tests whose name has this text, and the
+/// others. Tests begin in the order of their names, so the longest ones would otherwise run last,
+/// and alone.
+const HALVED: &[(&str, &str)] = &[("program", "torture::")];
+
+/// A test binary, or a half of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Binary {
     /// The name of its target.
     name: String,
     /// The folder of its package.
     folder: String,
     path: String,
+    /// The arguments that choose its tests.
+    chosen: Vec<String>,
 }
 
 /// Builds and runs all test binaries and documentation tests. `limit` is the longest time of each
@@ -80,6 +87,7 @@ fn of_messages(messages: &str) -> Vec<Binary> {
     let messages = messages.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut binaries: Vec<Binary> = messages
         .filter_map(|message| of_message(&message))
+        .flat_map(Binary::halves)
         .collect();
     binaries.sort_by_key(|binary| {
         let place = LONGEST.iter().position(|name| *name == binary.name);
@@ -97,14 +105,27 @@ fn of_message(message: &Value) -> Option<Binary> {
         name: message["target"]["name"].as_str()?.to_owned(),
         folder: folder.to_str()?.to_owned(),
         path: message["executable"].as_str()?.to_owned(),
+        chosen: Vec::new(),
     })
 }
 
 impl Binary {
+    /// Returns both halves if it is in [`HALVED`], otherwise the binary alone.
+    fn halves(self) -> Vec<Self> {
+        let Some((_, text)) = HALVED.iter().find(|(name, _)| *name == self.name) else {
+            return vec![self];
+        };
+        let choose = |chosen: &[&str]| Self {
+            chosen: chosen.iter().map(|text| (*text).to_owned()).collect(),
+            ..self.clone()
+        };
+        vec![choose(&[text]), choose(&["--skip", text])]
+    }
+
     /// Runs the binary as cargo does: in the folder of its package, which a variable names too.
     fn run(&self, limit: &str, threads: &str) -> Outcome {
         let variable = format!("CARGO_MANIFEST_DIR={}", self.folder);
-        let arguments = [
+        let mut arguments = vec![
             "--verbose",
             "--kill-after=10",
             limit,
@@ -116,6 +137,7 @@ impl Binary {
             "--show-output",
             threads,
         ];
+        arguments.extend(self.chosen.iter().map(String::as_str));
         let mut outcome = tested("timeout", &arguments);
         if outcome.failed > 0 {
             let name = &self.name;
@@ -154,10 +176,13 @@ mod tests {
         ];
         let found = of_messages(&messages.join("\n"));
         let names: Vec<&str> = found.iter().map(|binary| binary.name.as_str()).collect();
-        assert_eq!(names, ["program", "a"]);
+        assert_eq!(names, ["program", "program", "a"]);
+        assert_eq!(found[0].chosen, ["torture::"]);
+        assert_eq!(found[1].chosen, ["--skip", "torture::"]);
         assert_eq!(
-            (found[1].folder.as_str(), found[1].path.as_str()),
+            (found[2].folder.as_str(), found[2].path.as_str()),
             ("/w/a", "/t/a-1")
         );
+        assert!(found[2].chosen.is_empty());
     }
 }

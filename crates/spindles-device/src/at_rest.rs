@@ -36,14 +36,14 @@ pub trait AtRest: Debug {
     }
 }
 
-/// Part of a device.
+/// A part of a device.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct SliceAtRest {
     pub(crate) whole: Box<dyn AtRest>,
     pub(crate) bytes: Range<u64>,
 }
 
-impl Part {
+impl SliceAtRest {
     /// Returns where a range of the part lies in the device.
     fn at(&self, offset: u64, bytes: u64) -> io::Result<u64> {
         let end = offset.checked_add(bytes);
@@ -54,7 +54,7 @@ impl Part {
     }
 }
 
-impl AtRest for Part {
+impl AtRest for SliceAtRest {
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.bytes.end - self.bytes.start)
     }
@@ -110,7 +110,7 @@ impl AtRest for File {
     }
 
     fn in_file(&self) -> Option<(&File, u64)> {
-        let is_file = self.metadata().is_ok_and(|it| it.is_file());
+        let is_file = self.metadata().is_ok_and(|metadata| metadata.is_file());
         is_file.then_some((self, 0))
     }
 }

@@ -87,8 +87,8 @@ impl Latencies {
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.sum_ns = self.sum_ns.wrapping_add(ns);
-        let bits = (ns >> Self::FIRST).checked_ilog2().map_or(0, |it| it + 1);
-        let at = usize::try_from(bits).map_or(Self::BOUNDS, |it| it.min(Self::BOUNDS));
+        let bits = (ns >> Self::FIRST).checked_ilog2().map_or(0, |bit| bit + 1);
+        let at = usize::try_from(bits).map_or(Self::BOUNDS, |at| at.min(Self::BOUNDS));
         self.counts[at] += 1;
     }
 

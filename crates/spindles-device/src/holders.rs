@@ -60,7 +60,8 @@ pub fn servers_given(word: &str) -> Vec<Server> {
     let is_given = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0).skip(2);
-        words.any(|it| it == word.as_bytes()) && command_of(*pid).as_deref().is_some_and(is_server)
+        words.any(|argument| argument == word.as_bytes())
+            && command_of(*pid).as_deref().is_some_and(is_server)
     };
     let servers = pids().filter(is_given);
     let servers = servers.map(|pid| Server {

@@ -294,7 +294,7 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
             whole = false;
         }
         let file = text(&folder.join("loop/backing_file"))?;
-        let is_set = |name| number_in(&folder.join(name)).is_some_and(|it| it > 0);
+        let is_set = |name| number_in(&folder.join(name)).is_some_and(|number| number > 0);
         whole &= !is_set("loop/offset") && !is_set("loop/sizelimit");
         match identity(&file)? {
             Identity::File { .. } => return Some((file, whole)),

@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Locks {
     state: Option<Arc<Mutex<KeptLocks>>>,
     /// The part of the device that is being opened.
-    part: Option<Part>,
+    part: Option<LockedSlice>,
 }
 
 /// A part of a device.
 #[derive(Clone, Debug)]
-struct Part {
+struct LockedSlice {
     /// The text of its slice.
     slice: String,
     /// True if this process has locked the device already.
@@ -81,7 +81,7 @@ impl Locks {
     pub(crate) fn for_slice(&self, slice: &str, is_locked: bool) -> Self {
         Self {
             state: self.state.clone(),
-            part: Some(Part {
+            part: Some(LockedSlice {
                 slice: slice.to_owned(),
                 is_locked,
             }),

@@ -481,7 +481,8 @@ mod tests {
     #[test]
     fn notices_of_ended_exports_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let [used, left, other] = ["export-1", "export-2", "7-0"].map(|it| folder.path().join(it));
+        let [used, left, other] =
+            ["export-1", "export-2", "7-0"].map(|name| folder.path().join(name));
         let used_file = File::create(&used).unwrap();
         flock(&used_file, FlockOperation::NonBlockingLockShared).unwrap();
         drop(File::create(&left).unwrap());

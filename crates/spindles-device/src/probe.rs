@@ -327,8 +327,8 @@ pub fn holds_superblock(name: &str) -> bool {
 pub fn is_denied(name: &str) -> bool {
     let name = &*device_of(name);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let is_device = stat(name).is_ok_and(|it| {
-        let kind = FileType::from_raw_mode(it.st_mode);
+    let is_device = stat(name).is_ok_and(|status| {
+        let kind = FileType::from_raw_mode(status.st_mode);
         matches!(kind, FileType::RegularFile | FileType::BlockDevice)
     });
     is_device && matches!(files::open(name, flags), Err(Errno::ACCESS | Errno::PERM))

@@ -294,13 +294,15 @@ fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, JournalSums<'_>, &[u8])> {
     sane.then_some((entry, JournalSums { of_blocks, of_rows }, rest))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+/// Returns the little-endian number at an offset.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut value = [0; 4];
     value.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(value)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+/// Returns the little-endian number at an offset.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut value = [0; 8];
     value.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(value)

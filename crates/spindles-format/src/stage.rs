@@ -13,6 +13,7 @@
 //! describes all columns, so any holder leads to all others.
 
 use crate::crc32c::{ZEROS_UNIT, crc32c, crc32c_then_zeros};
+use crate::journal::{u32_at, u64_at};
 use crate::page::Page;
 use crate::{AreaKind, DecodeError, DeviceRecord, SUPERBLOCK_BYTES, SharedAreas, Uuid};
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex};
@@ -513,18 +514,6 @@ fn checksum_of(bytes: &[u8]) -> u32 {
     copy.copy_from_slice(bytes);
     copy[CHECKSUM].fill(0);
     crc32c(&copy)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(value)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(value)
 }
 
 #[cfg(test)]

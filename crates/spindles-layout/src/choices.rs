@@ -96,7 +96,7 @@ fn joined(level: &'static Level, by_size: &[&(String, u64)]) -> Option<Expressio
     }
     let plain = holds(by_size.len(), smallest);
     let counts = 2..by_size.len();
-    let counts = counts.filter(|count| levels_for(*count).any(|it| it == level));
+    let counts = counts.filter(|count| levels_for(*count).any(|possible| possible == level));
     let members = counts.map(|count| spread(by_size, count));
     let best = members.max_by_key(|members| {
         let smallest = members.iter().map(|member| bytes(member)).min();

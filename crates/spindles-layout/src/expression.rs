@@ -594,8 +594,10 @@ impl<'text> Parser<'text> {
         };
         // Memory devices have no identity: two equal names stand for two devices.
         let device = name.strip_prefix("slice(").unwrap_or(name);
-        let has_twins =
-            name == MISSING || ["mem:", "null:"].iter().any(|it| device.starts_with(it));
+        let has_twins = name == MISSING
+            || ["mem:", "null:"]
+                .iter()
+                .any(|kind| device.starts_with(kind));
         if !has_twins && self.names.contains(name) {
             return Err(self.error(start, What::TwoOfAName(name.clone())));
         }

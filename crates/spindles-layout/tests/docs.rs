@@ -1,5 +1,5 @@
-//! The tables of `docs/reference/levels.md` match the level table. `SPINDLES_UPDATE=1` rewrites
-//! them.
+//! The tables of `docs/reference/levels.md` match the level table, and `maps.txt` has the map of
+//! every layout. `SPINDLES_UPDATE=1` rewrites them.
 
 use spindles_block::SizeBytes;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy, Table};
@@ -10,6 +10,19 @@ const LEVELS_MD: &str = concat!(
     "/../../docs/reference/levels.md"
 );
 
+const MAPS_TXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/maps.txt");
+
+#[test]
+fn every_layout_has_its_kept_map() {
+    let maps = maps(|_, _| true);
+    if std::env::var_os("SPINDLES_UPDATE").is_some() {
+        std::fs::write(MAPS_TXT, &maps).expect("maps.txt is written");
+        return;
+    }
+    let kept = std::fs::read_to_string(MAPS_TXT).expect("maps.txt");
+    assert_eq!(maps, kept, "crates/spindles-layout/tests/maps.txt differs");
+}
+
 #[test]
 fn docs_match_the_table_of_levels() {
     let on_disk = std::fs::read_to_string(LEVELS_MD).expect("docs/reference/levels.md");
@@ -17,7 +30,7 @@ fn docs_match_the_table_of_levels() {
     for (name, part) in [
         ("levels", levels()),
         ("layouts", layouts()),
-        ("maps", maps()),
+        ("maps", maps(is_in_docs)),
     ] {
         text = with_part(&text, name, &part);
     }
@@ -74,10 +87,16 @@ fn layouts() -> String {
     text
 }
 
-fn maps() -> String {
+/// Returns true if the document shows this map: default layouts, and all layouts of copies.
+fn is_in_docs(level: &Level, layout: &str) -> bool {
+    level.redundancy == Redundancy::Copies || layout == level.layouts[0].name
+}
+
+fn maps(is_chosen: fn(&Level, &str) -> bool) -> String {
     let mut text = String::new();
     for level in LEVELS {
-        for row in level.layouts {
+        let rows = level.layouts.iter();
+        for row in rows.filter(|row| is_chosen(level, row.name)) {
             let members = match level.redundancy {
                 Redundancy::Parity(chunks) => chunks + 3,
                 Redundancy::Copies => 5,

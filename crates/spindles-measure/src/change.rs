@@ -317,7 +317,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             format!("{} {changed} in {of}", row.system)
         })
         .collect();
-    let differs = |is_one: fn(&str) -> bool| environment.iter().any(|(name, ..)| is_one(name));
+    let differs = |is_meant: fn(&str) -> bool| environment.iter().any(|(name, ..)| is_meant(name));
     let code = differs(|name| CODE.contains(&name));
     let disks = differs(|name| DISKS.contains(&name));
     let others = differs(|name| !CODE.contains(&name) && !DISKS.contains(&name));

@@ -18,7 +18,10 @@ pub(crate) fn deciding(analysis: &Analysis) -> Vec<Deciding> {
     if draws.columns.is_empty() {
         return Vec::new();
     }
-    let compared = analysis.comparisons.iter().filter(|it| !it.control);
+    let compared = analysis
+        .comparisons
+        .iter()
+        .filter(|comparison| !comparison.control);
     compared
         .filter_map(|comparison| of_comparison(analysis, comparison, &draws))
         .collect()
@@ -38,7 +41,10 @@ fn of_comparison(analysis: &Analysis, of: &Comparison, draws: &Draws<'_>) -> Opt
     if correlations.is_empty() {
         return None;
     }
-    let p_values: Vec<f64> = correlations.iter().map(|it| it.2).collect();
+    let p_values: Vec<f64> = correlations
+        .iter()
+        .map(|(_, _, p_value)| *p_value)
+        .collect();
     let corrected = correlations.iter().zip(holm(&p_values));
     let mut numbers: Vec<Correlation> = corrected
         .filter(|(_, p)| *p < SIGNIFICANCE)
@@ -131,8 +137,11 @@ pub(crate) fn help(analysis: &Analysis) -> Vec<Help> {
     for (part, runs) in by_part {
         for cell in cells_of(&analysis.experiment, &runs) {
             let workloads = &analysis.experiment.workloads;
-            let workload = workloads.iter().find(|it| it.name == cell.workload);
-            let quantity = workload.and_then(|it| analysis.quantities(it).first().copied());
+            let workload = workloads
+                .iter()
+                .find(|workload| workload.name == cell.workload);
+            let quantity =
+                workload.and_then(|workload| analysis.quantities(workload).first().copied());
             let unchanged = analysis.cell(&cell.system, &cell.workload);
             let (Some(quantity), Some(unchanged)) = (quantity, unchanged) else {
                 continue;

@@ -52,7 +52,7 @@ pub fn job_lines(analysis: &Analysis) -> Vec<JobLine> {
         }
         for system in &experiment.systems {
             let runs_of = |stage: Stage| -> Vec<&Run> {
-                let is_one = |run: &&Run| {
+                let is_of_job = |run: &&Run| {
                     run.failed.is_none()
                         && run.system.name == system.name
                         && (run.workload.beside.as_ref()).is_some_and(|own| {
@@ -61,7 +61,7 @@ pub fn job_lines(analysis: &Analysis) -> Vec<JobLine> {
                                 && own.workload == beside.workload
                         })
                 };
-                analysis.runs.iter().filter(is_one).collect()
+                analysis.runs.iter().filter(is_of_job).collect()
             };
             let during = runs_of(Stage::During);
             let Some(operation) = main_operation(&during) else {

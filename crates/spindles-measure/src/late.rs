@@ -22,8 +22,8 @@ pub struct LateMember {
 impl LateMember {
     /// Returns the entry of a member in a list; adds it if missing.
     pub fn entry<'a>(list: &'a mut Vec<Self>, array: &str, member: u32) -> &'a mut Self {
-        let is_it = |late: &Self| late.array == array && late.member == member;
-        let at = list.iter().position(is_it).unwrap_or_else(|| {
+        let is_member = |late: &Self| late.array == array && late.member == member;
+        let at = list.iter().position(is_member).unwrap_or_else(|| {
             list.push(Self {
                 array: array.to_owned(),
                 member,

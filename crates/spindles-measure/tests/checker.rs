@@ -91,12 +91,12 @@ impl<'a> Checker<'a> {
                 errors.extend(trial.errors);
             }
         }
-        let is_one = fitting.len() == 1;
-        if !is_one {
+        let fits_once = fitting.len() == 1;
+        if !fits_once {
             self.errors.extend(errors);
         }
         self.met.extend(fitting.into_iter().flatten());
-        is_one
+        fits_once
     }
 
     fn check_properties(&mut self, at: &str, wanted: &Value, value: &Value, path: &str) {

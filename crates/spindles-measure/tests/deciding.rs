@@ -118,7 +118,7 @@ fn a_faster_part_is_compared_with_the_same_draws() {
     let found = with
         .help
         .iter()
-        .map(|it| (&*it.part, &*it.system, it.log_ratio.value.exp()));
+        .map(|help| (&*help.part, &*help.system, help.log_ratio.value.exp()));
     let found: Vec<_> = found.collect();
     let [("arm", "single", one), ("arm", "raid0", two)] = found[..] else {
         panic!("{found:?}");

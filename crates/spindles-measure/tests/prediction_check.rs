@@ -17,8 +17,12 @@ fn analysis(speed: impl Fn(&str, u32) -> f64, model: Option<&str>) -> Analysis {
     });
     for record in &mut records {
         if let Some(experiment) = record.experiment_mut() {
-            experiment.systems.retain(|it| SYSTEMS.contains(&&*it.name));
-            experiment.workloads.retain(|it| it.name == "dd-read");
+            experiment
+                .systems
+                .retain(|system| SYSTEMS.contains(&&*system.name));
+            experiment
+                .workloads
+                .retain(|workload| workload.name == "dd-read");
         }
         if let Some(run) = record.run_mut() {
             run.elapsed_ns = 1_000_000_000;

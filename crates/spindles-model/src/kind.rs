@@ -13,6 +13,21 @@ pub struct NumberRule {
     pub about: &'static str,
 }
 
+/// Returns the rule of a number.
+pub(crate) const fn number(
+    key: &'static str,
+    least: f64,
+    most: f64,
+    about: &'static str,
+) -> NumberRule {
+    NumberRule {
+        key,
+        least,
+        most,
+        about,
+    }
+}
+
 /// A switch that a kind reads.
 #[derive(Clone, Copy, Debug)]
 pub struct SwitchRule {

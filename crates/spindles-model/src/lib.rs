@@ -33,3 +33,11 @@ pub use preset::parse_preset;
 pub use presets::{preset, preset_names};
 pub use replay::{Demerit, demerit, percentile, replay};
 pub use world::{Answer, DeviceId, LinkId, Tag, Work, World};
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_model;
+#[cfg(test)]
+#[path = "../tests/model.rs"]
+mod public;

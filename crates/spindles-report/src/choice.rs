@@ -389,11 +389,11 @@ pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
 /// Explains the marks of pairs.
 pub(crate) fn legend_of_pairs(analysis: &Analysis) -> String {
     let rankings = &analysis.choice.workloads;
-    let is_one = |verdict: Verdict| {
+    let has_verdict = |verdict: Verdict| {
         let mut pairs = rankings.iter().flat_map(|ranking| &ranking.pairs);
         pairs.any(|pair| pair.verdict == verdict)
     };
-    words::marks(is_one)
+    words::marks(has_verdict)
 }
 
 /// All pairs of a ranking as a table: a row and a column for each system with a result, fastest

@@ -125,6 +125,6 @@ pub(crate) fn tables(check: &PredictionCheck) -> [(&'static str, Vec<Column>); 2
 /// What the two sides do not share: differences in the work, and cells that one side lacks.
 pub(crate) fn remarks(check: &PredictionCheck) -> Vec<String> {
     let differences = check.different_work.iter();
-    let differences = differences.map(|it| it.words_of(["predicted", "measured"]));
+    let differences = differences.map(|difference| difference.words_of(["predicted", "measured"]));
     differences.chain(check.unmatched.iter().cloned()).collect()
 }

@@ -6,10 +6,10 @@ use crate::figures::float;
 
 /// A part of a request's time: its name, the CSS class of its bar, and its sum over all requests in
 /// nanoseconds.
-pub(crate) type Part = (&'static str, &'static str, fn(&MemberTime) -> u64);
+pub(crate) type TimeShare = (&'static str, &'static str, fn(&MemberTime) -> u64);
 
 /// The parts in the order in which a request meets them.
-pub(crate) const PARTS: [Part; 6] = [
+pub(crate) const PARTS: [TimeShare; 6] = [
     ("queue", "part0", |time| time.queue_ns),
     ("arm", "part1", |time| time.seek_ns),
     ("rotation", "part2", |time| time.rotation_ns),
@@ -46,7 +46,7 @@ impl CellTime {
     }
 
     /// Mean time of a part, for each request of a disk, in nanoseconds.
-    pub(crate) fn part_ns(&self, part: &Part) -> f64 {
+    pub(crate) fn part_ns(&self, part: &TimeShare) -> f64 {
         float(part.2(&self.time)) / float(self.time.requests)
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Card<'a> {
     /// Kind of card, which selects the CSS class of its title.
     pub(crate) kind: Kind,
     /// The systems that have it, with the evidence for each.
-    pub(crate) seen: Vec<Seen<'a>>,
+    pub(crate) seen: Vec<SystemVerdict<'a>>,
 }
 
 /// The kinds of cards.
@@ -65,7 +65,7 @@ impl Kind {
 
 /// Verdicts on one system.
 #[derive(Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct SystemVerdict<'a> {
     /// Name of the system.
     pub(crate) system: &'a str,
     /// Evidence in words, with the figures.
@@ -124,7 +124,7 @@ fn kind(bottleneck: &Bottleneck) -> (Kind, &'static str) {
     }
 }
 
-fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
+fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> SystemVerdict<'a> {
     let (evidence, intervention) = match &verdicts.bottleneck {
         Bottleneck::Named {
             evidence,
@@ -168,7 +168,7 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
     let of_cache = verdicts.cache.iter().map(|sign| &sign.intervention);
     let of_cache = of_cache.filter(untried);
     let of_cache = of_cache.map(|of_cache| format!("To confirm the cache, {}.", of_cache.words()));
-    Seen {
+    SystemVerdict {
         system,
         evidence,
         to_confirm: of_bottleneck.chain(of_cache).collect(),

@@ -145,8 +145,8 @@ pub(crate) fn figure(cell: &Cell, quantity: Quantity) -> String {
 /// Caption of an overview in which some differences are not of the rate, or not from the baseline.
 pub(crate) fn exceptions(analysis: &Analysis) -> String {
     let workloads = || analysis.experiment.workloads.iter();
-    let of = |is_one: &dyn Fn(&Workload) -> bool| -> Vec<&str> {
-        let some = workloads().filter(|workloads| is_one(workloads));
+    let of = |is_meant: &dyn Fn(&Workload) -> bool| -> Vec<&str> {
+        let some = workloads().filter(|workloads| is_meant(workloads));
         some.map(|workload| &*workload.name).collect()
     };
     let is_first = |workload: &Workload, quantity: Quantity| {

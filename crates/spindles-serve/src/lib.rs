@@ -56,3 +56,6 @@ extern crate self as spindles_serve;
 #[cfg(test)]
 #[path = "../tests/durability.rs"]
 mod public;
+#[cfg(test)]
+#[path = "../tests/sandbox.rs"]
+mod sandboxed;

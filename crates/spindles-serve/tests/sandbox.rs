@@ -1,5 +1,4 @@
-//! What the sandbox forbids, and what the helper outside does instead. This process never leaves
-//! the sandbox, so a second test in this executable would run sandboxed too.
+//! What the sandbox forbids, and what the helper outside does instead.
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -19,6 +18,9 @@ use std::time::{Duration, Instant};
 /// The folder of the rules, if this process is the helper.
 const FOLDER: &str = "SPINDLES_TEST_HELPER";
 
+/// Set in the process that enters the sandbox. It never leaves it, so it runs no other test.
+const ALONE: &str = "SPINDLES_TEST_SANDBOX";
+
 /// Runs the helper if this program was started as one.
 #[test]
 fn helper_process() {
@@ -33,16 +35,26 @@ fn helper_process() {
 }
 
 fn start_helper(folder: &Path) -> Helper {
-    let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command
-        .args(["--exact", "helper_process"])
-        .env(FOLDER, folder);
+    let mut command = only("helper_process");
+    command.env(FOLDER, folder);
     Helper::start(command).expect("it starts")
+}
+
+/// Returns the command that runs one test of this file.
+fn only(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args(["--exact", &format!("sandboxed::{test}")]);
+    command
 }
 
 #[test]
 fn the_sandbox_denies_access_and_the_helper_grants_allowed_access() {
-    if std::env::var_os(FOLDER).is_some() {
+    if std::env::var_os(ALONE).is_none() {
+        let mut command = only("the_sandbox_denies_access_and_the_helper_grants_allowed_access");
+        let output = command.env(ALONE, "1").output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains("1 passed"), "{text}");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

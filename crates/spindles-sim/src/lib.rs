@@ -43,3 +43,11 @@ pub use options::{Ending, Options};
 pub use run::{Outcome, run};
 pub use shrink::shrink;
 pub use swarm::Fixed;
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_sim;
+#[cfg(test)]
+#[path = "../tests/simulation.rs"]
+mod public;

@@ -1,7 +1,7 @@
 //! One planted fault in each run: the checker meant for it finds it within a bounded number of
 //! seeds, and the engine without it passes the same seeds.
 
-use crate::runs::fixed;
+use super::runs::fixed;
 use spindles_engine::mutation::MUTATIONS;
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::planted::{OUTPUT_FAULTS, Planted};

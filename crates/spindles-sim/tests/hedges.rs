@@ -1,7 +1,7 @@
 //! Members that stall: how long clients wait for reads, with hedges and without, exactly, in
 //! virtual time.
 
-use crate::runs::fixed;
+use super::runs::fixed;
 use spindles_sim::{Options, Outcome, run};
 use spindles_workload::history::Initial;
 

@@ -1,7 +1,7 @@
 //! More than a thousand seeds, on every change. All promises are kept in each, a share of them
 //! gives the same log twice, and every kind of fault occurs.
 
-use crate::runs::fixed;
+use super::runs::fixed;
 use spindles_layout::LEVELS;
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::faults::{FAULTS, Fault};

@@ -1,6 +1,6 @@
 //! Arrays with a stage: all promises are kept in each run.
 
-use crate::runs::fixed;
+use super::runs::fixed;
 use spindles_sim::{Options, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

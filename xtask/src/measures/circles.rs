@@ -14,7 +14,8 @@ pub(super) static MEASURE: Measure = Measure {
 fn find(sources: &Sources) -> Vec<Finding> {
     let mut findings = Vec::new();
     for name in sources.crates() {
-        let mut of_crate = (sources.parsed.iter()).filter(|it| it.file.crate_name() == name);
+        let mut of_crate =
+            (sources.parsed.iter()).filter(|source| source.file.crate_name() == name);
         let file = of_crate.next().expect("it has files").file;
         let end = file.path.find("/src/").expect("sources are there") + "/src/".len();
         for circle in circles(&imports(sources.repo, &file.path[..end])) {

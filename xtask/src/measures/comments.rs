@@ -82,14 +82,14 @@ mod tests {
 
     #[test]
     fn paragraphs_become_sentences() {
-        let file = File {
-            path: "a.rs".to_owned(),
-            bytes: b"//! One `a b`\n//! two. Three: four.\n//!\n//! ```\n//! code.\n//! ```\n\
-                     /// - Five\n/// - six\nfn f() {\n    // Seven.\n}\n"
-                .to_vec(),
-        };
+        let text = "//! One `a b`\n//! two. Three: four.\n//!\n//! ```\n//! code.\n//! ```\n\
+                     /// - Five\n/// - six\nfn f() {\n    // Seven.\n}\n";
+        let file = File::new("a.rs", text.into());
         let texts = sentences(&file);
-        let texts: Vec<(usize, &str)> = texts.iter().map(|(at, it)| (*at, it.as_str())).collect();
+        let texts: Vec<(usize, &str)> = texts
+            .iter()
+            .map(|(at, text)| (*at, text.as_str()))
+            .collect();
         let expected = [
             (1, "One CODE two."),
             (1, "Three:"),

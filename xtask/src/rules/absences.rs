@@ -4,7 +4,6 @@
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
-use crate::source::{Keep, strip, without_tests};
 
 pub(crate) static RULE: Rule = Rule {
     name: "absences",
@@ -105,7 +104,11 @@ fn check(repo: &Repo) -> Vec<Problem> {
     {
         let name = file.crate_name();
         let is_root = file.path == format!("crates/{name}/src/lib.rs");
-        let has_std = || !NO_STD_ATTRIBUTES.iter().any(|it| file.text().contains(it));
+        let has_std = || {
+            !NO_STD_ATTRIBUTES
+                .iter()
+                .any(|attribute| file.text().contains(attribute))
+        };
         if is_root && NO_STD.contains(&name) && has_std() {
             problems.push(Problem::new(
                 &file.path,
@@ -113,7 +116,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
                 "add #![no_std]: the crate is pure",
             ));
         }
-        let code = strip(without_tests(file.text()), Keep::CodeOnly);
+        let code = file.code();
         let never = NEVER.iter().filter(|(crate_name, _)| *crate_name == name);
         let mut before = "";
         for (index, line) in code.lines().enumerate() {

@@ -18,7 +18,7 @@ const END: &str = "<!-- end -->";
 type Make = fn(&Repo) -> String;
 
 /// The parts that can be generated.
-static PARTS: &[(&str, Make)] = &[("crates", crates), ("registries", tables)];
+static PARTS: &[(&str, Make)] = &[("crates", crates), ("registries", folders)];
 
 fn check(repo: &Repo) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -84,27 +84,24 @@ fn crates(repo: &Repo) -> String {
     )
 }
 
-/// The registries and the first sentences of their headers. Rows are left out, so that a new row
+/// The folders of the registries, one line for each package. Rows are left out, so that a new row
 /// changes no third place.
-fn tables(repo: &Repo) -> String {
-    let mut table = "| registry | what it holds |
-|---|---|
-"
-    .to_owned();
+fn folders(repo: &Repo) -> String {
+    let mut lines = String::new();
+    let mut last = "";
     for file in registries::registries(repo) {
-        let folder = file.path.strip_suffix("mod.rs").unwrap_or(&file.path);
-        let header = file
-            .text()
-            .lines()
-            .map_while(|line| line.strip_prefix("//! "));
-        let header = header.collect::<Vec<_>>().join(" ");
-        let sentence = header
-            .split_once(". ")
-            .map_or(header.as_str(), |(first, _)| first);
-        let sentence = sentence.trim_end_matches('.');
-        writeln!(table, "| `{folder}` | {sentence} |").expect("strings take everything");
+        let folder = file.path.strip_suffix("/mod.rs").unwrap_or(&file.path);
+        let (package, folder) = folder.split_once("/src/").unwrap_or(("", folder));
+        if package == last {
+            write!(lines, ", `{folder}`").expect("strings take everything");
+        } else {
+            let end = if lines.is_empty() { "" } else { "\n" };
+            write!(lines, "{end}- `{package}`: `{folder}`").expect("strings take everything");
+        }
+        last = package;
     }
-    table
+    lines.push('\n');
+    lines
 }
 
 #[cfg(test)]
@@ -116,22 +113,27 @@ mod tests {
     fn it_finds_stale_parts() {
         let row = "//! The Xs:\n//! all. One file each.\nmod a;\npub static T: &[&R] = &[&a::R];\n";
         let page = |rows: &str| {
-            format!(
-                "# A\n\n<!-- generated: registries -->\n| registry | what it holds \
-                 |\n|---|---|\n{rows}<!-- end -->\nafter"
-            )
+            format!("# A\n\n<!-- generated: registries -->\n{rows}<!-- end -->\nafter")
         };
-        let good = page("| `x/` | The Xs: all |\n");
-        let files = [("a.md", good.as_str()), ("x/mod.rs", row), ("x/a.rs", "")];
+        let good = page("- `x`: `y`, `z`\n");
+        let files = [
+            ("a.md", good.as_str()),
+            ("x/src/y/mod.rs", row),
+            ("x/src/y/a.rs", ""),
+            ("x/src/z/mod.rs", row),
+            ("x/src/z/a.rs", ""),
+        ];
         for (bad, what) in [
-            (page("| `x/` | The Ys |\n"), "stale"),
+            (page("- `x`: `y`\n"), "stale"),
             (
                 good.replace("registries", "poems"),
                 "nothing generates poems",
             ),
             (good.replace("<!-- end -->", ""), "without an end"),
         ] {
-            assert_finds(&RULE, &files, &[("a.md", &bad), files[1], files[2]], what);
+            let mut found = files;
+            found[0].1 = &bad;
+            assert_finds(&RULE, &files, &found, what);
         }
         let repo = Repo::of(&files);
         assert_eq!(fresh(&repo, &page("old\n")), Ok(good));

@@ -57,7 +57,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
         .iter()
         .filter(|file| file.is_rust() && ours(&file.path))
     {
-        for (line, name) in defined_names(file.text()) {
+        for (line, name) in defined_names(file.code()) {
             let name_words = words(&name);
             let is_in = |forbidden: &[&str]| {
                 name_words

@@ -123,10 +123,7 @@ mod tests {
 
     #[test]
     fn it_finds_a_licence_that_is_not_listed() {
-        let deny = File {
-            path: "deny.toml".to_owned(),
-            bytes: b"[licenses]\nallow = [\"MIT\"]".to_vec(),
-        };
+        let deny = File::new("deny.toml", b"[licenses]\nallow = [\"MIT\"]".to_vec());
         let packages = json!({ "packages": [
             { "name": "good", "license": "MIT" }, { "name": "bad", "license": "AGPL-3.0" },
         ] });

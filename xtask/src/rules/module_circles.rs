@@ -4,7 +4,7 @@
 
 use super::{Problem, Rule, registries};
 use crate::repo::{File, Repo};
-use crate::source::{Keep, strip, without_tests};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) static RULE: Rule = Rule {
@@ -199,8 +199,8 @@ fn find(modules: &BTreeMap<Path, Module>, at: Path, rest: &[String]) -> Option<P
 
 impl<'a> Module<'a> {
     fn read(file: &'a File) -> Self {
-        let code = strip(without_tests(file.text()), Keep::CodeOnly);
-        let tokens = tokens(&code);
+        let code = file.code();
+        let tokens = tokens(code);
         let mut module = Self {
             file,
             named: Vec::new(),

@@ -3,7 +3,7 @@
 
 use super::{Problem, Rule};
 use crate::repo::{File, Repo};
-use crate::source::{Keep, strip, without_tests};
+use crate::source::without_tests;
 use std::collections::BTreeSet;
 
 pub(crate) static RULE: Rule = Rule {
@@ -78,7 +78,7 @@ fn rows(file: &File) -> Vec<String> {
 
 /// The text between the brackets of `static NAME: &[&Row] = &[...]`.
 fn table(file: &File) -> Option<String> {
-    let code = strip(without_tests(file.text()), Keep::CodeOnly);
+    let code = file.code();
     let (head, after) = code.split_once("] = &[")?;
     let declaration = head.rsplit(';').next().unwrap_or_default();
     let is_table = declaration.contains("static ") && declaration.contains(": &[");

@@ -5,7 +5,6 @@
 
 use super::{Problem, Rule, imports};
 use crate::repo::Repo;
-use crate::source::{Keep, strip, without_tests};
 
 pub(crate) static RULE: Rule = Rule {
     name: "rooms",
@@ -55,7 +54,7 @@ fn engines_in_rooms(repo: &Repo) -> Vec<Problem> {
     let rooms = repo.files.iter().filter(|file| is_room(&file.path));
     rooms
         .filter(|file| {
-            let code = strip(without_tests(file.text()), Keep::CodeOnly);
+            let code = file.code();
             code.lines()
                 .any(|line| line.starts_with("impl") && line.ends_with(" Engine {"))
         })

@@ -3,7 +3,6 @@
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
-use crate::source::{Keep, strip, without_tests};
 
 pub(crate) static RULE: Rule = Rule {
     name: "walls",
@@ -53,7 +52,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
         let may_touch = |own: &&str| name == *own || own.ends_with('/') && name.starts_with(own);
         let foreign = ROOMS.iter().filter(|(_, own)| !own.iter().any(&may_touch));
         let foreign: Vec<&str> = foreign.map(|(room, _)| *room).collect();
-        let code = strip(without_tests(file.text()), Keep::CodeOnly);
+        let code = file.code();
         for (number, line) in (1..).zip(code.lines()) {
             for room in foreign.iter().filter(|room| touches(line, room)) {
                 let what = format!("it touches what `{room}` remembers: give that a method");

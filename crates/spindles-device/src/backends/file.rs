@@ -77,7 +77,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             rotational: physical.rotational,
             physical_device: physical.name,
             zeroes_without_moving_bytes: fstatfs(&file)
-                .is_ok_and(|it| makes_zeros(it.f_type) || thin && it.f_type == TMPFS),
+                .is_ok_and(|system| makes_zeros(system.f_type) || thin && system.f_type == TMPFS),
             thin,
         },
         medium: Medium::File(file),

@@ -10,7 +10,7 @@ mod opening; // Not a row: shared by file and device.
 mod paced;
 mod slice;
 
-use crate::at_rest::{Access, AtRest, Part};
+use crate::at_rest::{Access, AtRest, SliceAtRest};
 use crate::later::Later;
 use crate::locks::Held;
 use crate::modelled::Disk;
@@ -129,7 +129,7 @@ impl Opened {
         };
         let device = whole.map(|whole| match self.part {
             None => whole,
-            Some(bytes) => Box::new(Part { whole, bytes }),
+            Some(bytes) => Box::new(SliceAtRest { whole, bytes }),
         });
         (device, self.held)
     }

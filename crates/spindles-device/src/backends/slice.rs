@@ -6,7 +6,7 @@
 //! out of the whole device, even if they want another part of it.
 
 use super::{Backend, Medium, Opened, opening};
-use crate::at_rest::{Access, AtRest, Part};
+use crate::at_rest::{Access, AtRest, SliceAtRest};
 use crate::files;
 use crate::identity::{identity, range};
 use crate::locks::Held;
@@ -197,7 +197,7 @@ fn within(slice: &Slice, device_bytes: u64) -> Option<Range<u64>> {
 /// Returns part of a device at rest.
 pub(crate) fn cut(whole: Box<dyn AtRest>, slice: &Slice) -> io::Result<Box<dyn AtRest>> {
     let bytes = within(slice, whole.bytes()?).ok_or(io::ErrorKind::UnexpectedEof)?;
-    Ok(Box::new(Part { whole, bytes }))
+    Ok(Box::new(SliceAtRest { whole, bytes }))
 }
 
 fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {

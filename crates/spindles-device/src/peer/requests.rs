@@ -175,8 +175,8 @@ impl<T> Slots<T> {
 impl Asked for Slots<Asking> {
     fn awaited(&mut self, cookie: u64) -> Option<&mut Awaited> {
         let asking = self.all.get_mut(slot_of(cookie))?.as_mut()?;
-        let is_it = asking.cookie == cookie && asking.is_sent;
-        is_it.then_some(&mut asking.awaited)
+        let is_asked = asking.cookie == cookie && asking.is_sent;
+        is_asked.then_some(&mut asking.awaited)
     }
 }
 

@@ -305,8 +305,8 @@ impl Uring {
         let length = usize::try_from(transfer.length()).expect("64 bits");
         let offset = transfer.memory.start.as_ptr().addr() - pieces.start.as_ptr().addr() + done;
         let of = |offset: usize| offset / PIECE_BYTES;
-        let is_one = of(offset) == of(offset + length.max(1) - 1);
-        is_one.then(|| pieces.first + of(offset))
+        let is_within_one = of(offset) == of(offset + length.max(1) - 1);
+        is_within_one.then(|| pieces.first + of(offset))
     }
 
     /// Counts the bytes of a transfer through its piece, and registers the piece after enough of
@@ -701,7 +701,7 @@ mod tests {
             while queue.next_done().is_none() {
                 queue.turn(Wait::Forever);
             }
-            let is_done = |it: &Registration| matches!(it, Registration::Done);
+            let is_done = |registration: &Registration| matches!(registration, Registration::Done);
             queue.registrations.iter().map(is_done).collect::<Vec<_>>()
         };
         let half = PIECE_BYTES / 2;

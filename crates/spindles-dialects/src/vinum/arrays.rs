@@ -36,14 +36,18 @@ pub(crate) fn arrays(config: Config, source: &Source<'_>) -> Result<Draft, Fault
         }
         add(&mut draft, &plex.name, plex.at, &array, &[])?;
     }
-    let is_one = config.volumes.len() == 1;
+    let is_only_volume = config.volumes.len() == 1;
     for volume in &config.volumes {
         let array = arrays.volume(volume.name.as_str(), volume.at, &volume.plexes)?;
-        let spares = if is_one { spares.as_slice() } else { &[] };
+        let spares = if is_only_volume {
+            spares.as_slice()
+        } else {
+            &[]
+        };
         add(&mut draft, &volume.name, volume.at, &array, spares)?;
     }
     if let Some(spare) = config.drives.iter().find(|drive| drive.is_spare)
-        && !is_one
+        && !is_only_volume
     {
         let text = "hotspare has no effect here: the text has several volumes";
         draft.note(spare.at, text);

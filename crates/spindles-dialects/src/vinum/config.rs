@@ -26,7 +26,7 @@ const PLEXES_MAX: usize = 8;
 const OBJECTS_MAX: usize = 4096;
 
 /// A state other than `up`, and its offset.
-pub(super) type State = Option<(String, usize)>;
+pub(super) type StateWord = Option<(String, usize)>;
 
 /// A drive.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Drive {
     pub(super) name: String,
     pub(super) device: String,
     pub(super) is_spare: bool,
-    pub(super) state: State,
+    pub(super) state: StateWord,
     pub(super) at: usize,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Plex {
     /// The subdisks in the order of their offsets in the plex.
     pub(super) subdisks: Vec<usize>,
     pub(super) has_volume: bool,
-    pub(super) state: State,
+    pub(super) state: StateWord,
     pub(super) at: usize,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Subdisk {
     /// `None` for the first free extent that is long enough.
     pub(super) drive_offset: Option<u64>,
     pub(super) plex_offset: Option<u64>,
-    pub(super) state: State,
+    pub(super) state: StateWord,
     pub(super) at: usize,
     /// The offset of the drive's name, or else of the subdisk.
     pub(super) drive_at: usize,
@@ -156,7 +156,7 @@ impl<'line, 'text> Words<'line, 'text> {
         Ok((device_name(word)?, word.at))
     }
 
-    fn state(&mut self) -> Result<State, Fault> {
+    fn state(&mut self) -> Result<StateWord, Fault> {
         let word = self.value("a state")?;
         Ok((&**word != "up").then(|| ((**word).to_owned(), word.at)))
     }

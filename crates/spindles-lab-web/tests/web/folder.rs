@@ -48,6 +48,12 @@ impl Results {
         self.released(name);
     }
 
+    /// Creates a run that ended after five of its runs.
+    pub(crate) fn ended_early(&self, name: &str, records: &[Record], ending: Ending) {
+        self.going(name, records).end(5, ending);
+        self.released(name);
+    }
+
     /// Creates a run that was killed after these records.
     pub(crate) fn killed(&self, name: &str, records: &[Record]) {
         drop(self.going(name, records));

@@ -30,15 +30,10 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
         }
     }
     results.ended("group/nested", &failing);
-    results
-        .going("stopped", &records(2, 1))
-        .end(5, Ending::Interrupted);
-    results
-        .going("broke", &records(2, 2))
-        .end(5, Ending::Failed("no <room>".to_owned()));
-    results
-        .going("late", &records(2, 3))
-        .end(5, Ending::OutOfTime);
+    results.ended_early("stopped", &records(2, 1), Ending::Interrupted);
+    let no_room = Ending::Failed("no <room>".to_owned());
+    results.ended_early("broke", &records(2, 2), no_room);
+    results.ended_early("late", &records(2, 3), Ending::OutOfTime);
     results.killed("killed", &records(2, 4));
     // Stored by a version that wrote no state.
     results.ended("early & <b>", &records(1, 6));

@@ -90,14 +90,16 @@ fn refuse(analysis: &mut Analysis) {
         .filter(|cell| analysis.is_refused(cell))
         .map(|cell| (cell.system.clone(), cell.workload.clone()))
         .collect();
-    for it in (analysis.comparisons.iter_mut()).chain(&mut analysis.own_comparisons) {
-        let is_one = |system: &str| {
+    for comparison in (analysis.comparisons.iter_mut()).chain(&mut analysis.own_comparisons) {
+        let is_refused = |system: &str| {
             let mut refused = refused.iter();
-            refused.any(|(of, workload)| of == system && *workload == it.workload)
+            refused.any(|(of, workload)| of == system && *workload == comparison.workload)
         };
-        if !it.control && (is_one(&it.system) || is_one(&it.baseline)) {
-            it.verdict = Verdict::Refused;
-            it.not_shown_among = None;
+        if !comparison.control
+            && (is_refused(&comparison.system) || is_refused(&comparison.baseline))
+        {
+            comparison.verdict = Verdict::Refused;
+            comparison.not_shown_among = None;
         }
     }
 }

@@ -58,10 +58,12 @@ fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
         ));
     }
     found.extend(by_workload(analysis, |cell| {
-        let is_one = analysis.runs_of(cell).any(is_meant);
+        let has_effect = analysis.runs_of(cell).any(is_meant);
         // A phase that only flushes reads nothing that a cache could serve.
         let moved = cell.application.total() > 0;
-        (is_one && moved).then(|| note(analysis, cell)).flatten()
+        (has_effect && moved)
+            .then(|| note(analysis, cell))
+            .flatten()
     }));
     found
 }

@@ -146,10 +146,10 @@ impl Bottleneck {
                 refuted,
                 looked_at,
             } => {
-                let is_one = |look: &&Look| contenders.contains(&look.rule);
+                let is_contender = |look: &&Look| contenders.contains(&look.rule);
                 let found: Vec<&str> = looked_at
                     .iter()
-                    .filter(|look| contenders.is_empty() || is_one(look))
+                    .filter(|look| contenders.is_empty() || is_contender(look))
                     .map(|look| &*look.evidence)
                     .collect();
                 let why = match contenders.len() {

@@ -47,11 +47,11 @@ pub fn two_modes(histogram: &Histogram) -> Option<TwoModes> {
         let lower = bins[low].min(bins[high]);
         let below: f64 = bins[..valley].iter().sum();
         let shares = below.min(total - below - bins[valley]) / total;
-        let is_one = high - low >= apart
+        let are_apart = high - low >= apart
             && shares >= SHARE_MIN
             && lower > 0.0
             && bins[valley] <= VALLEY_MAX * lower;
-        is_one.then(|| (bins[valley] / lower, valley, low, high))
+        are_apart.then(|| (bins[valley] / lower, valley, low, high))
     });
     let valleys: Vec<(f64, usize, usize, usize)> = valleys.collect();
     let least = valleys
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broad_peak_is_one_mode() {
+    fn one_broad_peak_are_apart_mode() {
         for seed in 0..30 {
             let mut random = Random::new(seed);
             for width in [0.1, 0.5, 1.0, 1.5] {

@@ -1,9 +1,10 @@
 //! A rate and a latency, for devices of which nothing else is known. Transfers wait for one
 //! another; latencies overlap.
 
-use super::{Kind, NumberRule, Part, Row};
+use super::{Kind, Part, Row};
 use crate::account::Account;
 use crate::fault::Fault;
+use crate::kind::number;
 use crate::model::{Io, Model, Outbox};
 use crate::parameters::{SECTOR_BYTES, Values, ns, whole};
 use spindles_block::Operation;
@@ -64,15 +65,6 @@ pub(crate) static ROW: Row = Row {
     build: Some(build),
     portrait: None,
 };
-
-const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {
-    NumberRule {
-        key,
-        least,
-        most,
-        about,
-    }
-}
 
 /// Times of reads, or of writes.
 #[derive(Clone, Copy, Debug)]

@@ -3,15 +3,7 @@
 
 use super::{Kind, NumberRule, Row, SwitchRule};
 use crate::disciplines;
-
-const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {
-    NumberRule {
-        key,
-        least,
-        most,
-        about,
-    }
-}
+use crate::kind::number;
 
 const fn cost(key: &'static str, about: &'static str) -> NumberRule {
     number(key, 0.0, 1e6, about)

@@ -1,24 +1,15 @@
 //! A link between disks and host: a rate, and a time for each command.
 
-use super::{Kind, NumberRule, Part, Row, SwitchRule};
+use super::{Kind, Part, Row, SwitchRule};
+use crate::kind::number;
 
 pub(crate) static ROW: Row = Row {
     kind: Kind {
         name: "link",
         about: "a link between disks and host",
         numbers: &[
-            NumberRule {
-                key: "rate_mb_s",
-                least: 0.001,
-                most: 1e6,
-                about: "MB/s of data",
-            },
-            NumberRule {
-                key: "command_ms",
-                least: 0.0,
-                most: 1e4,
-                about: "ms of each command",
-            },
+            number("rate_mb_s", 0.001, 1e6, "MB/s of data"),
+            number("command_ms", 0.0, 1e4, "ms of each command"),
         ],
         switches: &[SwitchRule {
             key: "held",

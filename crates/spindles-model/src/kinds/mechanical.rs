@@ -5,6 +5,7 @@ use crate::disciplines::{self, Discipline, Sweep};
 use crate::drive::{Buffer, Drive, Extra, Interface, Overheads, Parts, Queue, Switches, WriteBack};
 use crate::fault::{Fault, Problem};
 use crate::inference;
+use crate::kind::number;
 use crate::mechanics::{Geometry, Mechanism, Seeks, Spindle, SurfaceOrder};
 use crate::model::Model;
 use crate::parameters::ARM;
@@ -26,15 +27,6 @@ pub(crate) static ROW: Row = Row {
     build: Some(build),
     portrait: Some(portrait),
 };
-
-const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {
-    NumberRule {
-        key,
-        least,
-        most,
-        about,
-    }
-}
 
 static NUMBERS: &[NumberRule] = &[
     number("sectors", 1.0, 1e12, "sectors of 512 bytes"),

@@ -43,7 +43,7 @@ pub enum Progress {
 
 /// The message sent last, whose reply is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HandshakePhase {
     Greeting,
     StartTls,
     StartingTls,
@@ -60,7 +60,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Client {
     wanted: Wanted,
-    state: State,
+    state: HandshakePhase,
     zeroes: bool,
     agreed: Agreed,
     received: Vec<u8>,
@@ -81,7 +81,7 @@ impl Client {
         };
         Self {
             wanted,
-            state: State::Greeting,
+            state: HandshakePhase::Greeting,
             zeroes: true,
             agreed,
             received: Vec::new(),
@@ -102,7 +102,7 @@ impl Client {
     pub fn encrypted(&mut self) {
         assert_eq!(
             self.state,
-            State::StartingTls,
+            HandshakePhase::StartingTls,
             "the handshake did not start TLS"
         );
         self.negotiate();
@@ -130,9 +130,11 @@ impl Client {
 
     fn next(&mut self, rest: &mut Cursor<'_>) -> Result<Option<Progress>, Violation> {
         match self.state {
-            State::Greeting => self.greeted(rest),
-            State::ExportName => Ok(self.described(rest)),
-            State::StartingTls | State::Over => panic!("the handshake does not go on"),
+            HandshakePhase::Greeting => self.greeted(rest),
+            HandshakePhase::ExportName => Ok(self.described(rest)),
+            HandshakePhase::StartingTls | HandshakePhase::Over => {
+                panic!("the handshake does not go on")
+            }
             _ => {
                 let mut message = *rest;
                 let head = message.u64().zip(message.u32());
@@ -179,14 +181,14 @@ impl Client {
         let flags = u32::from(flags & (FIXED_NEWSTYLE | NO_ZEROES));
         self.output.extend(flags.to_be_bytes());
         if self.wanted.tls {
-            self.option(State::StartTls, option::STARTTLS, &[]);
+            self.option(HandshakePhase::StartTls, option::STARTTLS, &[]);
         } else {
             self.negotiate();
         }
         Ok(Some(Progress::Receive))
     }
 
-    fn option(&mut self, state: State, option: u32, parts: &[&[u8]]) {
+    fn option(&mut self, state: HandshakePhase, option: u32, parts: &[&[u8]]) {
         self.state = state;
         let bytes = parts.iter().map(|part| part.len()).sum();
         self.output.extend(OPTION_MAGIC.to_be_bytes());
@@ -201,7 +203,11 @@ impl Client {
     fn negotiate(&mut self) {
         match self.wanted.headers {
             Headers::Extended => {
-                self.option(State::ExtendedHeaders, option::EXTENDED_HEADERS, &[]);
+                self.option(
+                    HandshakePhase::ExtendedHeaders,
+                    option::EXTENDED_HEADERS,
+                    &[],
+                );
             }
             Headers::Structured => self.ask_structured(),
             Headers::Simple => self.go(),
@@ -209,7 +215,11 @@ impl Client {
     }
 
     fn ask_structured(&mut self) {
-        self.option(State::StructuredReply, option::STRUCTURED_REPLY, &[]);
+        self.option(
+            HandshakePhase::StructuredReply,
+            option::STRUCTURED_REPLY,
+            &[],
+        );
     }
 
     fn ask_context(&mut self) {
@@ -222,7 +232,11 @@ impl Client {
             &of_query.to_be_bytes(),
             ALLOCATION.as_bytes(),
         ];
-        self.option(State::MetaContext, option::SET_META_CONTEXT, &parts);
+        self.option(
+            HandshakePhase::MetaContext,
+            option::SET_META_CONTEXT,
+            &parts,
+        );
     }
 
     fn go(&mut self) {
@@ -233,7 +247,7 @@ impl Client {
             &1_u16.to_be_bytes(),
             &info::BLOCK_SIZE.to_be_bytes(),
         ];
-        self.option(State::Go, option::GO, &parts);
+        self.option(HandshakePhase::Go, option::GO, &parts);
     }
 
     /// Processes a reply to the option sent last.
@@ -241,45 +255,51 @@ impl Client {
         let failed = kind & answer::IS_ERROR != 0;
         let done = kind == answer::ACK;
         match self.state {
-            State::StartTls if done => {
-                self.state = State::StartingTls;
+            HandshakePhase::StartTls if done => {
+                self.state = HandshakePhase::StartingTls;
                 return Ok(Progress::StartTls);
             }
-            State::StartTls if failed => return Ok(self.refused(data, "it has no TLS")),
-            State::ExtendedHeaders if done => {
+            HandshakePhase::StartTls if failed => return Ok(self.refused(data, "it has no TLS")),
+            HandshakePhase::ExtendedHeaders if done => {
                 self.agreed.headers = Headers::Extended;
                 self.ask_context();
             }
-            State::ExtendedHeaders if failed => self.ask_structured(),
-            State::StructuredReply if done => {
+            HandshakePhase::ExtendedHeaders if failed => self.ask_structured(),
+            HandshakePhase::StructuredReply if done => {
                 self.agreed.headers = Headers::Structured;
                 self.ask_context();
             }
-            State::StructuredReply if failed => self.go(),
-            State::MetaContext if done || failed => self.go(),
-            State::MetaContext if kind == answer::META_CONTEXT => {
+            HandshakePhase::StructuredReply if failed => self.go(),
+            HandshakePhase::MetaContext if done || failed => self.go(),
+            HandshakePhase::MetaContext if kind == answer::META_CONTEXT => {
                 let mut cursor = Cursor(data);
                 let context = cursor.u32();
                 let context = context.filter(|_| cursor.0 == ALLOCATION.as_bytes());
                 self.agreed.allocation = context.or(self.agreed.allocation);
             }
-            State::Go if done => {
-                self.state = State::Over;
+            HandshakePhase::Go if done => {
+                self.state = HandshakePhase::Over;
                 return Ok(Progress::Transmit(self.agreed.clone()));
             }
-            State::Go if kind == answer::UNSUPPORTED => {
+            HandshakePhase::Go if kind == answer::UNSUPPORTED => {
                 let name = self.wanted.export.clone();
-                self.option(State::ExportName, option::EXPORT_NAME, &[name.as_bytes()]);
+                self.option(
+                    HandshakePhase::ExportName,
+                    option::EXPORT_NAME,
+                    &[name.as_bytes()],
+                );
             }
-            State::Go if failed => return Ok(self.refused(data, "it does not give the export")),
-            State::Go if kind == answer::INFO => self.informed(data)?,
+            HandshakePhase::Go if failed => {
+                return Ok(self.refused(data, "it does not give the export"));
+            }
+            HandshakePhase::Go if kind == answer::INFO => self.informed(data)?,
             _ => return Err(Violation::Malformed("a reply to something else")),
         }
         Ok(Progress::Receive)
     }
 
     fn refused(&mut self, data: &[u8], otherwise: &str) -> Progress {
-        self.state = State::Over;
+        self.state = HandshakePhase::Over;
         let why = core::str::from_utf8(data).unwrap_or_default();
         let why = if why.is_empty() { otherwise } else { why };
         Progress::Refused(why.to_string())
@@ -318,7 +338,7 @@ impl Client {
         *rest = message;
         self.agreed.bytes = bytes;
         self.agreed.flags = TransmissionFlags(flags);
-        self.state = State::Over;
+        self.state = HandshakePhase::Over;
         Some(Progress::Transmit(self.agreed.clone()))
     }
 }

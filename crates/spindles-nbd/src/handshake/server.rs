@@ -59,7 +59,7 @@ pub enum HandshakeStep {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum HandshakePhase {
     /// Waits for the client's flags.
     Flags,
     Option,
@@ -80,7 +80,7 @@ enum State {
     reason = "each says one thing about the handshake"
 )]
 pub struct Server {
-    state: State,
+    state: HandshakePhase,
     tls: Tls,
     encrypted: bool,
     /// Set if an option was refused because TLS had not started.
@@ -106,7 +106,7 @@ impl Server {
         output.extend(OPTION_MAGIC.to_be_bytes());
         output.extend((FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
         Self {
-            state: State::Flags,
+            state: HandshakePhase::Flags,
             tls,
             encrypted: false,
             lacked_tls: false,
@@ -148,10 +148,10 @@ impl Server {
     pub fn encrypted(&mut self) {
         assert_eq!(
             self.state,
-            State::StartingTls,
+            HandshakePhase::StartingTls,
             "the handshake did not start TLS"
         );
-        self.state = State::Option;
+        self.state = HandshakePhase::Option;
         self.encrypted = true;
         self.lacked_tls = false;
         self.headers = Headers::Simple;
@@ -189,7 +189,7 @@ impl Server {
         rest: &mut Cursor<'_>,
     ) -> Result<Option<HandshakeStep>, Violation> {
         match self.state {
-            State::Flags => {
+            HandshakePhase::Flags => {
                 let Some(flags) = rest.u32() else {
                     return Ok(None);
                 };
@@ -198,23 +198,25 @@ impl Server {
                     return Err(Violation::Flags(flags));
                 }
                 self.zeroes = flags & u32::from(NO_ZEROES) == 0;
-                self.state = State::Option;
+                self.state = HandshakePhase::Option;
                 Ok(Some(HandshakeStep::Receive))
             }
-            State::Skipping { option, bytes } => {
+            HandshakePhase::Skipping { option, bytes } => {
                 let here = usize::try_from(bytes).expect("64 bits").min(rest.0.len());
                 rest.take(here).expect("no more than there is");
                 let bytes = bytes - length(here);
                 if bytes > 0 {
-                    self.state = State::Skipping { option, bytes };
+                    self.state = HandshakePhase::Skipping { option, bytes };
                     return Ok(None);
                 }
-                self.state = State::Option;
+                self.state = HandshakePhase::Option;
                 self.refuse(option, answer::TOO_BIG, "it is too long");
                 Ok(Some(HandshakeStep::Receive))
             }
-            State::Option => self.next_option(exports, rest),
-            State::StartingTls | State::Over => panic!("the handshake does not go on"),
+            HandshakePhase::Option => self.next_option(exports, rest),
+            HandshakePhase::StartingTls | HandshakePhase::Over => {
+                panic!("the handshake does not go on")
+            }
         }
     }
 
@@ -240,7 +242,7 @@ impl Server {
         if bytes > OPTION_BYTES_MAX {
             self.count_option()?;
             *rest = message;
-            self.state = State::Skipping { option, bytes };
+            self.state = HandshakePhase::Skipping { option, bytes };
             return Ok(Some(HandshakeStep::Receive));
         }
         let Some(data) = message.take(usize::try_from(bytes).expect("64 bits")) else {
@@ -271,7 +273,7 @@ impl Server {
             option::EXPORT_NAME => return self.export_name(exports, data),
             option::ABORT => {
                 self.reply(option, answer::ACK, &[]);
-                self.state = State::Over;
+                self.state = HandshakePhase::Over;
                 return Ok(HandshakeStep::End);
             }
             option::STARTTLS => return Ok(self.start_tls(data)),
@@ -336,7 +338,7 @@ impl Server {
     fn agreed(&mut self, export: &Export) -> HandshakeStep {
         let chosen = self.allocation_of.take();
         let allocation = chosen.is_some_and(|chosen| chosen == export.name);
-        self.state = State::Over;
+        self.state = HandshakePhase::Over;
         HandshakeStep::Transmit(Agreed {
             export: export.name.clone(),
             bytes: export.bytes,
@@ -370,7 +372,7 @@ impl Server {
             );
         } else {
             self.reply(option, answer::ACK, &[]);
-            self.state = State::StartingTls;
+            self.state = HandshakePhase::StartingTls;
             return HandshakeStep::StartTls;
         }
         HandshakeStep::Receive

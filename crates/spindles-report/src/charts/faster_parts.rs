@@ -17,25 +17,26 @@ pub(super) static CHART: Chart = Chart {
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     let figure =
-        |it: &Help| words::difference_of(it.quantity, &it.log_ratio, words::TIMES_IN_TABLES);
+        |help: &Help| words::difference_of(help.quantity, &help.log_ratio, words::TIMES_IN_TABLES);
     let all = analysis.help.iter();
     let frame = Frame::of(
-        all.clone().map(|it| logs(it.quantity, &it.log_ratio)),
+        all.clone().map(|help| logs(help.quantity, &help.log_ratio)),
         all.map(figure),
     );
     let mut panels = Vec::new();
     for workload in &analysis.experiment.workloads {
         for system in &analysis.experiment.systems {
             let parts = analysis.help.iter();
-            let parts = parts.filter(|it| it.system == system.name && it.workload == workload.name);
+            let parts =
+                parts.filter(|help| help.system == system.name && help.workload == workload.name);
             let bars: Vec<Bar<'_>> = parts
-                .map(|it| Bar {
-                    name: &it.part,
-                    logs: logs(it.quantity, &it.log_ratio),
+                .map(|help| Bar {
+                    name: &help.part,
+                    logs: logs(help.quantity, &help.log_ratio),
                     class: "rate".to_owned(),
                     figure_class: "plain",
-                    figure: figure(it),
-                    title: format!("{}: {}", it.part, figure(it)),
+                    figure: figure(help),
+                    title: format!("{}: {}", help.part, figure(help)),
                 })
                 .collect();
             if !bars.is_empty() {

@@ -30,13 +30,14 @@ fn columns(analysis: &Analysis) -> Vec<Column> {
     for workload in &analysis.experiment.workloads {
         for system in &analysis.experiment.systems {
             let parts = analysis.help.iter();
-            let parts = parts.filter(|it| it.system == system.name && it.workload == workload.name);
-            rows.extend(parts.map(|it| {
+            let parts =
+                parts.filter(|help| help.system == system.name && help.workload == workload.name);
+            rows.extend(parts.map(|help| {
                 [
-                    format!("{}, {}", it.quantity.of(&it.workload), it.system),
-                    it.part.clone(),
-                    words::difference_of(it.quantity, &it.log_ratio, words::TIMES_IN_TABLES),
-                    words::interval_of(it.quantity, &it.log_ratio, words::TIMES_IN_TABLES),
+                    format!("{}, {}", help.quantity.of(&help.workload), help.system),
+                    help.part.clone(),
+                    words::difference_of(help.quantity, &help.log_ratio, words::TIMES_IN_TABLES),
+                    words::interval_of(help.quantity, &help.log_ratio, words::TIMES_IN_TABLES),
                 ]
             }));
         }

@@ -40,13 +40,13 @@ fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for workload in &analysis.experiment.workloads {
         for system in &analysis.experiment.systems {
-            let is_one = |run: &&Run| {
+            let is_of_cell = |run: &&Run| {
                 run.failed.is_none()
                     && run.nodes.len() > 1
                     && run.system.name == system.name
                     && run.workload.name == workload.name
             };
-            let runs: Vec<&Run> = analysis.runs.iter().filter(is_one).collect();
+            let runs: Vec<&Run> = analysis.runs.iter().filter(is_of_cell).collect();
             if !runs.is_empty() {
                 rows.push(row(workload, &system.name, &runs));
             }

@@ -5,7 +5,7 @@ use spindles_measure::verdicts::{CacheVerdict, Grade, Tried};
 
 use super::{Body, Section, fold, folded, section};
 use crate::svg::escape;
-use crate::verdicts::{self, Card, Kind, Seen};
+use crate::verdicts::{self, Card, Kind, SystemVerdict};
 
 pub(super) static SECTION: Section = Section {
     name: "verdicts",
@@ -45,7 +45,7 @@ fn card(workload: &str, card: &Card<'_>) -> String {
     )
 }
 
-fn row(seen: &Seen<'_>) -> String {
+fn row(seen: &SystemVerdict<'_>) -> String {
     let badges: String = seen.cache.iter().map(badge).collect();
     let tried: String = seen.tried.iter().map(tried).collect();
     format!(

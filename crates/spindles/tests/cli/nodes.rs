@@ -139,6 +139,9 @@ fn megabits(run: &Run) -> f64 {
     run.per_second() * 8.0 / 1e6
 }
 
+/// Runs of a test that needs a machine faster than its links.
+const TRIES_MAX: u32 = 10;
+
 #[test]
 fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
     let lab = match Lab::new(4, Some("100mbit")) {
@@ -151,8 +154,8 @@ fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
         copy(&format!("nodes = 1, {memory}, direction = \"write\""))
             .replace("kind", "name = \"write\"\nkind"),
     ];
-    // A busy machine may be slower than the link, so one success in three runs is enough.
-    let seen = (0..3).any(|_| {
+    // A busy machine may be slower than the link, so one success is enough.
+    let seen = (0..TRIES_MAX).any(|_| {
         let (good, message, records) = lab.run(&workloads.concat());
         assert!(good, "{message}");
         let runs = runs(&records);
@@ -209,21 +212,22 @@ fn a_link_of_1_gbit_is_seen() {
         Ok(lab) => lab,
         Err(why) => return println!("SKIPPED: a_link_of_1_gbit_is_seen: {why}"),
     };
-    let (good, message, records) = lab.run(&copy("size = \"48M\", server = \"memory\""));
-    assert!(good, "{message}");
-    let run = runs(&records)[0];
-    // A busy machine may be slower than the link.
-    assert!(
-        (200.0..=980.0).contains(&megabits(run)),
-        "{}",
-        megabits(run)
-    );
-    let links = &run.evidence.as_ref().expect("evidence").links;
-    assert!(
-        links
-            .iter()
-            .all(|link| link.sent_bits_per_s == Some(1_000_000_000))
-    );
+    let workload = copy("size = \"48M\", server = \"memory\"");
+    // A busy machine may be slower than the link, so one success is enough.
+    let is_fast = (0..TRIES_MAX).any(|_| {
+        let (good, message, records) = lab.run(&workload);
+        assert!(good, "{message}");
+        let run = runs(&records)[0];
+        assert!(megabits(run) <= 980.0, "{}", megabits(run));
+        let links = &run.evidence.as_ref().expect("evidence").links;
+        assert!(
+            links
+                .iter()
+                .all(|link| link.sent_bits_per_s == Some(1_000_000_000))
+        );
+        megabits(run) >= 200.0
+    });
+    assert!(is_fast);
 }
 
 /// Without a rate limit the link is no bottleneck; files, fio and the disks of both ends go through

@@ -4,6 +4,9 @@
 use crate::world::{MIB, World};
 use spindles_block::BlockIndex;
 use spindles_format::MemberState;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 const BLOCK: u64 = 4096;
@@ -273,6 +276,17 @@ fn an_inner_array_is_recreated_with_new_devices() {
     }
 }
 
+/// Returns true if one of both slots of a device holds a superblock.
+fn has_superblock(device: &Path) -> bool {
+    let device = File::open(device).expect("it is there");
+    let starts = |at: u64| {
+        let mut magic = [0; 8];
+        device.read_exact_at(&mut magic, at).expect("it is larger");
+        &magic == b"SPINDLES"
+    };
+    starts(4096) || starts(32768)
+}
+
 /// Killed while it fills, and then the array is written without the new device: the same command
 /// starts again, and a device that was full gets only what it missed. A former member is not
 /// overwritten without --force.
@@ -285,11 +299,17 @@ fn a_repeated_rebuild_also_fills_missed_writes() {
         let status = folder.run("status @a @new --json").json();
         status["members"][1]["filled_bytes"].is_u64()
     };
-    let mut killed = (5..200).step_by(5).map(|ms| {
+    // Once the new device has a superblock, it is being filled. It may be full before the kill.
+    let mut filling = (0..40).map(|_| {
         folder.make("new", 32 * MIB);
-        folder.kill(rebuild, Duration::from_millis(ms))
+        let mut command = folder.begin(rebuild);
+        while !command.has_ended() && !has_superblock(&folder.path("new")) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        command.kill();
+        is_filling()
     });
-    assert!(killed.any(|killed| killed && is_filling()));
+    assert!(filling.any(|is_filling| is_filling));
     let copy = "copy @data array:@a --force";
     folder.ok(copy);
     folder.ok(rebuild).prints("member 1 is active again");

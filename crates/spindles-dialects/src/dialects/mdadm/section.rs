@@ -81,8 +81,9 @@ impl<'text> Section<'text> {
         let rows = self.lines.iter().filter(|(name, _)| name.is_empty());
         let mut rows = rows.map(|(_, row)| row.split_whitespace().collect::<Vec<_>>());
         rows.any(|row| {
-            let is_it = row[0] != "this" && row.get(4).is_some_and(|at| at.parse() == Ok(index));
-            is_it && (row[5..].contains(&"removed") || row[5..].contains(&"faulty"))
+            let is_row_of_device =
+                row[0] != "this" && row.get(4).is_some_and(|at| at.parse() == Ok(index));
+            is_row_of_device && (row[5..].contains(&"removed") || row[5..].contains(&"faulty"))
         })
     }
 

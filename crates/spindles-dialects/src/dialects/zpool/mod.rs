@@ -181,11 +181,11 @@ fn vdevs<'word>(
             pools.last_mut().expect("just added")
         }
     };
-    let mut place = Place::of(Class::Data, None);
+    let mut place = Destination::of(Class::Data, None);
     for word in words {
         if let Some((_, class)) = CLASSES.iter().find(|(name, _)| **word == **name) {
             place.end()?;
-            place = Place::of(*class, Some(word));
+            place = Destination::of(*class, Some(word));
         } else if let Some(kind) = kind(word)? {
             place = place.group(word, kind)?;
             if place.class == Class::Data {
@@ -204,7 +204,7 @@ fn vdevs<'word>(
 }
 
 /// Where the next device of a command belongs.
-struct Place<'word> {
+struct Destination<'word> {
     class: Class,
     /// The word that began the class or the group.
     word: Option<&'word Word<'word>>,
@@ -213,7 +213,7 @@ struct Place<'word> {
     is_empty: bool,
 }
 
-impl<'word> Place<'word> {
+impl<'word> Destination<'word> {
     fn of(class: Class, word: Option<&'word Word<'word>>) -> Self {
         Self {
             class,
@@ -348,7 +348,7 @@ impl<'word> Pool<'word> {
     fn take(
         &mut self,
         word: &'word Word<'word>,
-        place: &Place<'_>,
+        place: &Destination<'_>,
         known: &mut Devices,
         draft: &mut Draft,
     ) -> Result<(), Fault> {

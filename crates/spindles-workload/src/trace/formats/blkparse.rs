@@ -201,14 +201,14 @@ impl Blkparse {
             if request.response_ns.is_some() {
                 continue;
             }
-            let is_it = if request.operation == TraceOperation::Flush {
+            let is_answer = if request.operation == TraceOperation::Flush {
                 flushes > 0
             } else {
                 Some(request.operation) == operations.data
                     && (first..end).contains(&request.offset_bytes)
                     && request.end_bytes() <= end
             };
-            if is_it {
+            if is_answer {
                 flushes -= usize::from(request.operation == TraceOperation::Flush);
                 request.response_ns = Some(at_ns.saturating_sub(*sent));
             }
