@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// The folder of the rules, if this process is the helper.
 const FOLDER: &str = "SPINDLES_TEST_HELPER";
 
-/// Set in the process that enters the sandbox. It never leaves it, so it runs no other test.
+/// Set in the process that enters the sandbox. A process stays sandboxed: it runs no other test.
 const ALONE: &str = "SPINDLES_TEST_SANDBOX";
 
 /// Runs the helper if this program was started as one.

@@ -857,7 +857,7 @@ fn the_control_socket_is_private_and_answers_each_request() {
         let limit = Some(Duration::from_mins(1));
         stream.set_read_timeout(limit).expect("a limit");
         writeln!(stream, "{scrub}").expect("it hears");
-        // Once it is done, nothing listens.
+        // A finished scrub has closed the connection.
         drop(stream.write_all(&[b'x'; 1000]));
         let answers = BufReader::new(stream).lines().map_while(Result::ok);
         let answers: Vec<String> = answers.collect();

@@ -6,6 +6,10 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The longest wait for a detached device.
+const RELEASE_MAX: Duration = Duration::from_secs(10);
 
 /// A loop device on a file; detached when dropped.
 pub(crate) struct Loop(pub(crate) String);
@@ -35,10 +39,20 @@ impl Loop {
 }
 
 impl Drop for Loop {
+    /// Detaches it, and waits until it has released its file: while another process has the device
+    /// open, such as one of udev, the kernel only notes the wish.
     fn drop(&mut self) {
+        let name = self.0.trim_start_matches("/dev/");
+        let place = format!("/sys/block/{name}/loop/backing_file");
+        let file = || std::fs::read_to_string(&place).ok();
+        let before = file();
         let detached = Command::new("losetup").args(["--detach", &self.0]).status();
         // A second panic would abort all tests and hide the reason of the first.
         assert!(detached.is_ok_and(|status| status.success()) || std::thread::panicking());
+        let end = Instant::now() + RELEASE_MAX;
+        while before.is_some() && file() == before && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
