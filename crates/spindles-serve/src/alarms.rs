@@ -888,6 +888,7 @@ mod tests {
                 lost_blocks,
                 left_blocks: 0,
                 journal: JournalStatus::None,
+                stage: None,
                 growth: None,
                 scrub: ScrubStatus::default(),
                 regions: None,
