@@ -3,7 +3,6 @@
 use super::{Checker, Scene, Seen, Stateless};
 use crate::disk::View;
 use crate::stack::staged::Batch;
-use spindles_block::BlockIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) static CHECKER: Checker = Checker {
