@@ -23,6 +23,7 @@ use spindles_admin::plain;
 use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
 use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
 use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
+use spindles_admin::write_back::WriteBack;
 use spindles_array::{ArraySnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::OpenOptions;
@@ -761,6 +762,7 @@ impl View<'_> {
             arrays::policy(report.consistency, report.level),
             checksums(report, around)
         ));
+        self.show_write_back(report, depth);
         if depth == 0 && report.degraded_writes {
             line(
                 "  commands write it even while absent members may be newer (--degraded-writes \
@@ -783,6 +785,23 @@ impl View<'_> {
                 arrays::size(room)
             ));
         }
+    }
+
+    /// Shows the stage of an array, if it has one.
+    fn show_write_back(&self, report: &ArrayReport, depth: usize) {
+        if report.write_back == WriteBack::Off {
+            return;
+        }
+        let (mode, size) = (report.write_back.name(), arrays::size(report.stage_bytes));
+        let holds = if report.staged {
+            "may hold writes that are not placed"
+        } else {
+            "empty"
+        };
+        self.line(
+            depth,
+            format!("  write-back {mode}, a stage of {size}, {holds}"),
+        );
     }
 
     /// Shows the state of an array, when it was used, and what it has lost.

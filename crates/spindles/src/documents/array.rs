@@ -26,6 +26,7 @@ pub(crate) struct Array {
     pub consistency: String,
     /// The checksum of every block: `crc32c` or `none`.
     pub checksum: String,
+    pub write_back: WriteBack,
     pub chunk_bytes: u64,
     pub block_bytes: u32,
     pub bytes: u64,
@@ -67,6 +68,18 @@ pub(crate) struct Array {
     pub spares: Vec<Spare>,
     /// Null without bitmaps, and for an array that is not open.
     pub regions: Option<Regions>,
+}
+
+/// The stage of an array, from which it answers small writes before it places them.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct WriteBack {
+    /// The small writes that it takes: `off`, `on` or `auto`.
+    pub mode: String,
+    /// The most bytes that it holds; 0 without one.
+    pub size_bytes: u64,
+    /// It may hold writes that are not placed.
+    pub staged: bool,
 }
 
 /// The state of an array, as `spindles status --help` explains.
@@ -305,6 +318,11 @@ impl Array {
             layout: report.layout.clone(),
             consistency: report.consistency.to_owned(),
             checksum: report.checksum.to_owned(),
+            write_back: WriteBack {
+                mode: report.write_back.name().to_owned(),
+                size_bytes: report.stage_bytes,
+                staged: report.staged,
+            },
             chunk_bytes: report.chunk_bytes,
             block_bytes: report.block_bytes,
             bytes: report.bytes,
