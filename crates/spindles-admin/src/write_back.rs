@@ -5,7 +5,7 @@
 //! memory too, which is as long as the ring of one member.
 
 use spindles_block::SizeBytes;
-use spindles_engine::{Policy, WriteBack as EngineWriteBack, WriteHole};
+use spindles_engine::{Policy, WriteBack as EngineWriteBack, WriteBackMode, WriteHole};
 use spindles_format::{AreaKind, ArrayRecord, DeviceRecord, SharedAreas, StageLayout};
 use spindles_layout::{Level, Redundancy};
 use thiserror::Error;
@@ -214,8 +214,14 @@ pub(crate) fn of_engine(array: &ArrayRecord, drains: bool) -> EngineWriteBack {
         return EngineWriteBack::OFF;
     }
     let blocks = memory_bytes(array) / u64::from(array.block_size.bytes());
+    let mode = match WriteBack::of(array) {
+        _ if drains => WriteBackMode::Off,
+        WriteBack::Off => WriteBackMode::Off,
+        WriteBack::On => WriteBackMode::On,
+        WriteBack::Auto => WriteBackMode::Auto,
+    };
     EngineWriteBack {
-        on: !drains,
+        mode,
         memory_blocks: u32::try_from(blocks).expect("a ring is shorter than 256 MiB"),
     }
 }

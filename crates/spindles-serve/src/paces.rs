@@ -122,6 +122,7 @@ mod tests {
             lost_blocks: 0,
             left_blocks: 0,
             journal: JournalStatus::None,
+            stage: None,
             growth: None,
             scrub: ScrubStatus::default(),
             regions: None,

@@ -209,6 +209,7 @@ pub(crate) struct SpareRemove {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Stop {
     pub force: bool,
+    pub place: bool,
 }
 
 /// Records what the array is asked.
