@@ -198,10 +198,10 @@ impl<'a> Planner<'a> {
             &names,
         )?;
         let wanted = &self.options.write_back;
-        if wanted.mode != WriteBack::Off {
+        if wanted.mode != WriteBack::Off && parent == Uuid::NIL {
             let mut of_arrays = plan_members.iter();
             let of_arrays = of_arrays.any(|member| matches!(member, Member::Array(_)));
-            write_back::check(level, policy, of_arrays || parent != Uuid::NIL)?;
+            write_back::check(level, policy, of_arrays)?;
             write_back::give(&mut record, &records, wanted)?;
         }
         Ok(Plan {

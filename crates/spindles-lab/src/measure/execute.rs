@@ -13,11 +13,12 @@ use crate::measure::late::Watch;
 use crate::measure::measurement::{self, Measurement, Window};
 use crate::measure::recorder::{Clock, Collector, Recorder};
 use crate::measure::schedule::Draw;
+use crate::measure::staged;
 use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Instant, Operation, Reply, Request, RequestError};
 use spindles_device::TargetFacts;
 use spindles_device::modelled::account_of;
-use spindles_measure::{MemberTime, MemberUse, Phase, Requests, Run, Staging, Traffic};
+use spindles_measure::{MemberTime, MemberUse, Phase, Requests, Run, Traffic};
 use spindles_model::Account;
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Counted, Issue, Next, Plan};
@@ -68,11 +69,10 @@ pub(crate) fn run(
     let mut executor = Executor::ready(target, plan, orders)?;
     let of_target = watched(executor.target.facts());
     let watched = orders.watched.unwrap_or(&of_target);
-    let (members, watch) = (members_of(executor.target), Watch::begin(executor.target));
-    let stage = stage_of(executor.target);
+    let members = members_of(executor.target);
+    let (stage, watch) = (staged::now(executor.target), Watch::begin(executor.target));
     (orders.ready)();
-    let seen = watched.now();
-    let thread = ThreadTime::now();
+    let (seen, thread) = (watched.now(), ThreadTime::now());
     let before = Clocks::now();
     let time = executor.target.clock();
     let began = time.now();
@@ -124,31 +124,12 @@ pub(crate) fn run(
             .record(flush_ns);
     }
     run.evidence = Some(evidence);
-    run.late_members = watch.end(target);
-    run.staging = stage.zip(stage_of(target)).map(|(begin, end)| Staging {
-        begin_bytes: begin.end_bytes,
-        end_bytes: end.end_bytes,
-        absorbed_bytes: end.absorbed_bytes - begin.absorbed_bytes,
-        placed_bytes: end.placed_bytes - begin.placed_bytes,
-    });
+    (run.late_members, run.staging) = (watch.end(target), staged::since(stage, target));
     run.counted = counted(plan, &run);
     if !time.is_virtual() {
         run.cpu_ns.workload = replay(plan, run.operations);
     }
     Ok(Measurement { run, window })
-}
-
-/// Returns what the stage of a target holds, and its sums since it was opened. `None` if it has no
-/// stage.
-fn stage_of(target: &dyn Target) -> Option<Staging> {
-    let stage = target.status()?.stage?;
-    let block_bytes = u64::from(target.facts().block_size.bytes());
-    Some(Staging {
-        begin_bytes: 0,
-        end_bytes: stage.staged_blocks * block_bytes,
-        absorbed_bytes: stage.absorbed_blocks * block_bytes,
-        placed_bytes: stage.placed_blocks * block_bytes,
-    })
 }
 
 /// Returns the parts of the timed window. The flush is its last part, unless the run is timed.

@@ -46,7 +46,7 @@ fn write(link: &mut Nbd) {
 fn check(world: &World) {
     let bytes = WRITES * STEP * u64::from(BLOCK_BYTES);
     world.make("out", bytes);
-    world.does(&format!("copy pool out --bytes {bytes} --force"));
+    world.does(&format!("copy array:pool out --bytes {bytes} --force"));
     let out = world.read("out");
     let block_bytes = usize::try_from(BLOCK_BYTES).expect("4096");
     for number in 0..WRITES {
@@ -122,7 +122,7 @@ fn an_array_that_can_have_no_stage_says_why_and_stays_as_it_is() {
     for (array, why) in [
         ("raid1(a,b)", "levels with parity"),
         ("raid5(a,b,c) --consistency resync", "--consistency journal"),
-        ("raid1(raid5(a,b,c),d)", "arrays of devices alone"),
+        ("raid1(raid5(a,b,c),d)", "levels with parity"),
         ("raid5(raid0(a,b),c,d)", "arrays of devices alone"),
         (
             "raid5(a,b,c) --write-back-size 3M",
@@ -139,7 +139,7 @@ fn an_array_that_can_have_no_stage_says_why_and_stays_as_it_is() {
     // Here the log takes all of the journal areas.
     world.does("create small raid5(a,b,c) --force");
     let small = world.contents();
-    let why = ["room for a stage of 0 B", "members of at least 384 MiB"];
+    let why = ["room for a stage of 0 bytes", "members of at least 384 MiB"];
     world.refuses("set small --write-back on", 1, &why);
     assert_eq!(world.contents(), small);
     assert_ne!(small, before);
@@ -155,14 +155,16 @@ fn staged_writes_outlive_a_kill_and_a_lost_member() {
         kill_staged(&world);
         world
             .does("status pool")
-            .prints("a stage of 2 MiB, may hold writes that are not placed");
+            .prints("write-back on, a stage of 2 MiB, holds ");
+        let staged = world.json("status pool")["write_back"]["in_use"]["staged_bytes"].as_u64();
+        assert!(staged > Some(0), "{staged:?}");
         world
             .does("examine pool")
             .prints("which may hold writes that are not placed");
         let before = world.contents();
         check(&world);
         assert_eq!(world.contents(), before, "reading changes nothing");
-        world.rename("b", "away");
+        world.carry("b", false);
         check(&world);
         world.does("set pool --write-back off --degraded");
         check(&world);
@@ -187,7 +189,12 @@ fn a_served_array_gets_and_loses_its_stage() {
     world.does("set pool --write-back on --write-back-size 2M");
     write(&mut link);
     drop(link);
-    world.does("stop pool");
+    let used = &world.json("status pool")["write_back"]["in_use"];
+    assert_eq!(
+        (&used["state"], &used["stuck"]),
+        (&json!("on"), &json!(false))
+    );
+    world.does("stop pool --place");
     assert_eq!(
         write_back(&world)["staged"],
         json!(false),
