@@ -20,7 +20,7 @@ pub(super) static KIND: Kind = Kind {
             let runs = analysis.runs_of(cell).filter_map(grown);
             let most = runs.max_by(|one, other| one.0.total_cmp(&other.0))?;
             (most.0 > GROWN_MAX).then(|| {
-                let mib = to_f64(most.1) / 1048576.0;
+                let mib = to_f64(most.1) / 1_048_576.0;
                 let share = percent(most.0);
                 format!("the stage held {mib:.1} MiB more at the end, {share} of the bytes written")
             })

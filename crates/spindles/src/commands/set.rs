@@ -115,14 +115,13 @@ impl Perform for Set {
             show_write_back(&set, ui);
             report = Some(set);
         }
-        let report = match report {
-            Some(report) => report,
-            None => {
-                let report = report_of(&given.devices)?;
-                show_degraded_writes(&report.name, report.degraded_writes, ui);
-                show_write_back(&report, ui);
-                report
-            }
+        let report = if let Some(report) = report {
+            report
+        } else {
+            let report = report_of(&given.devices)?;
+            show_degraded_writes(&report.name, report.degraded_writes, ui);
+            show_write_back(&report, ui);
+            report
         };
         Ok(Outcome::of(Settings {
             of: Of::from(&report),

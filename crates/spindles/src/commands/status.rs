@@ -593,13 +593,13 @@ fn staged(stage: &StageStatus, block_bytes: u32) -> String {
         0 => String::new(),
         rate => format!(", placed at {}/s", bytes(rate)),
     };
-    let paced = if stage.is_paced {
+    let waits = if stage.is_paced {
         ", so full that answers wait"
     } else {
         ""
     };
     format!(
-        "holds {} ({} % full){oldest}{placed}{paced}",
+        "holds {} ({} % full){oldest}{placed}{waits}",
         bytes(stage.staged_blocks),
         stage.fill_256 * 100 / 256
     )

@@ -478,14 +478,14 @@ impl DeviceErrors {
 impl StageInUse {
     fn new(stage: &StageStatus, block_bytes: u32) -> Self {
         let bytes = |blocks: u64| blocks * u64::from(block_bytes);
-        let state = match stage.state {
+        let life = match stage.state {
             StageState::Off => "off",
             StageState::Loading => "loading",
             StageState::On => "on",
             StageState::Draining => "draining",
         };
         Self {
-            state: state.to_owned(),
+            state: life.to_owned(),
             staged_bytes: bytes(stage.staged_blocks),
             fill_percent: stage.fill_256 * 100 / 256,
             oldest_ns: stage.oldest_ns,
