@@ -120,11 +120,22 @@ impl FaultLimits {
     };
 }
 
+/// Which writes are staged: answered after one append, and placed later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBackMode {
+    /// None.
+    Off,
+    /// Parts of rows, while the stage has room for a burst of writes.
+    Auto,
+    /// Parts of rows, while the stage has room.
+    On,
+}
+
 /// The use of an array's stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
-    /// True if parts of rows are staged: answered after one append, and placed later.
-    pub on: bool,
+    /// Which writes are staged.
+    pub mode: WriteBackMode,
     /// The memory for staged contents, in blocks.
     pub memory_blocks: u32,
 }
@@ -132,7 +143,7 @@ pub struct WriteBack {
 impl WriteBack {
     /// Nothing is staged.
     pub const OFF: Self = Self {
-        on: false,
+        mode: WriteBackMode::Off,
         memory_blocks: 16 << 10,
     };
 }

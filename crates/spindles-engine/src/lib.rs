@@ -105,7 +105,7 @@ mod waits;
 mod workspace;
 mod zeroing;
 
-pub use config::{Config, FaultLimits, Limits, OpenError, Persistence, WriteBack};
+pub use config::{Config, FaultLimits, Limits, OpenError, Persistence, WriteBack, WriteBackMode};
 pub use consistency::{POLICIES, Policy, WriteHole};
 pub use engine::Engine;
 pub use engine::jobs::{JOBS, Job};
@@ -123,7 +123,9 @@ pub use mutation::Mutation;
 pub use output::{Busy, Command, CommandError, Event, IoPurpose, OutReason, Output, ReplaceEnd};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
 pub use role::Role;
-pub use status::{GrowthStatus, JournalStatus, MemberStatus, RegionsStatus, Status};
+pub use status::{
+    GrowthStatus, JournalStatus, MemberStatus, RegionsStatus, StageState, StageStatus, Status,
+};
 pub use system_io::{MetadataRead, Purpose};
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes

@@ -132,6 +132,8 @@ mutations! {
     ReleaseUnplaced,
     /// Superblocks do not say that the stage may hold records.
     StageUnrecorded,
+    /// Nothing is placed while a write of staged blocks waits for room in the stage.
+    PlacingNeedsRoom,
     /// A replacement that is refused takes the place of the one under way.
     TakeRefused,
 }

@@ -255,6 +255,9 @@ pub enum ReplaceEnd {
 pub enum Command {
     /// Take no more requests, finish those taken, flush, mark clean. `Event::Closed` answers.
     Close,
+    /// Let a close place everything that is staged, however long that takes. Otherwise it places
+    /// for 10 seconds at most, and the next opening loads the rest.
+    PlaceStaged,
     /// Put a member out.
     Fail(MemberIndex),
     /// Fill a device that takes the place of a missing member. The driver has attached it there,

@@ -4,25 +4,30 @@
 //! ```text
 //! Found ─▶ Loading ─▶ On or Draining
 //! Off ─▶ Describing ─▶ Tailing ─▶ Recording ─▶ On ─▶ Draining ─▶ Clearing ─▶ Off
-//!  ▲                       │                  │
-//!  └── a holder is out ────┘                  └ closing, a member is lost or joins, a growth
+//!  ▲           │                                  │
+//!  └ a holder failed                              └ closing, a device is filled or joins, a growth
 //! ```
 //!
 //! A life of the stage draws a fresh nonce. So no record of an earlier life counts on the holders,
 //! nor on a device that comes back: superblocks say that the stage is empty before a member joins.
 
+pub(crate) mod choice;
 pub(crate) mod load;
+pub(crate) mod pace;
 
 use crate::{
     RangeId,
-    config::Config,
+    config::{Config, WriteBackMode},
     consistency::WriteHole,
     index,
     stage::{Setup, Stage},
+    status::{StageState, StageStatus},
     system_io::{MetadataBuffer, Place},
 };
 use alloc::{vec, vec::Vec};
+use choice::Choice;
 use load::Load;
+use pace::Pace;
 use spindles_block::{BlockIndex, BufferSlice, Instant, MEMBERS_MAX, MemberSet, Operand, StepId};
 use spindles_format::{Features, StageColumn, StageLayout};
 
@@ -33,10 +38,14 @@ pub(crate) const STAGE_STEP: StepId = StepId(u32::MAX);
 pub(crate) const IDLE_NS: u64 = 50_000_000;
 /// After a failure, placing begins again after this long, in nanoseconds.
 pub(crate) const AGAIN_NS: u64 = 1_000_000_000;
+/// Batches are durable this long after they are answered, in nanoseconds.
+const COMMIT_NS: u64 = 1_000_000_000;
+/// A close places for this long at most, in nanoseconds. The rest stays staged.
+const CLOSE_NS: u64 = 10_000_000_000;
 /// Failures in a row after which rows count as impossible to place.
 const FAILURES_MAX: u32 = 8;
 /// The blocks that are sought at once for placing.
-const PASS_BLOCKS: usize = 1024;
+pub(crate) const PASS_BLOCKS: usize = 1024;
 /// Blocks that are staged as zeros, and batches that are not released, at most.
 const ZEROS_MAX: u32 = 4096;
 const BATCHES_MAX: u32 = 4096;
@@ -51,7 +60,7 @@ fn takes_writes(config: &Config) -> bool {
     let geometry = &config.geometry;
     let logs = config.consistency.write_hole == WriteHole::Closed;
     let has_parity = geometry.parity_chunks() > 0 && geometry.older().is_none() && logs;
-    config.write_back.on && !config.read_only && has_parity
+    config.write_back.mode != WriteBackMode::Off && !config.read_only && has_parity
 }
 
 /// The life of the stage in an opening.
@@ -106,12 +115,16 @@ pub(crate) struct Staging {
     pub(crate) is_on: bool,
     /// True if a write could have been staged.
     pub(crate) is_wanted: bool,
+    /// True if the first request waits for room in the stage.
+    pub(crate) is_awaited: bool,
     /// The header of a batch, that of a tail, and the descriptors.
     pub(crate) header: Place,
     pub(crate) tail_header: Place,
     pub(crate) descriptors: Place,
-    /// Writes of descriptors, of tails, and of columns under way.
+    /// Writes of descriptors and of tails under way.
     pub(crate) describing: u32,
+    /// True if a write of a descriptor failed.
+    pub(crate) describes_again: bool,
     pub(crate) tailing: u32,
     pub(crate) tail: Tail,
     pub(crate) columns: [StageColumn; MEMBERS_MAX as usize],
@@ -140,6 +153,15 @@ pub(crate) struct Staging {
     pub(crate) failures: u32,
     /// The longest write, in blocks.
     pub(crate) write_blocks_max: u32,
+    pub(crate) choice: Choice,
+    pub(crate) pace: Pace,
+    /// When a close began.
+    pub(crate) closes_since: Option<Instant>,
+    /// True if a close places everything, however long that takes.
+    pub(crate) places_all: bool,
+    /// Blocks placed since opening, and rows placed as a whole.
+    pub(crate) placed_blocks: u64,
+    pub(crate) whole_rows: u64,
 }
 
 impl Staging {
@@ -193,10 +215,12 @@ impl Staging {
             layout,
             is_on,
             is_wanted: false,
+            is_awaited: false,
             header: buffer.reserve(1, layout.header_blocks()),
             tail_header: buffer.reserve(1, layout.header_blocks()),
             descriptors: buffer.reserve(count, layout.header_blocks()),
             describing: 0,
+            describes_again: false,
             tailing: 0,
             tail: Tail::Resting,
             columns: [StageColumn::NONE; MEMBERS_MAX as usize],
@@ -214,6 +238,12 @@ impl Staging {
             failed: None,
             failures: 0,
             write_blocks_max: column_max.min(config.write_back.memory_blocks / 4).max(1),
+            choice: Choice::new(config.write_back.mode),
+            pace: Pace::default(),
+            closes_since: None,
+            places_all: false,
+            placed_blocks: 0,
+            whole_rows: 0,
         })
     }
 
@@ -229,6 +259,16 @@ impl Staging {
 
     pub(crate) fn set_source(&mut self, id: RangeId, slot: u8, source: BufferSlice) {
         self.sources[id.index() * self.slots + usize::from(slot)] = source;
+    }
+
+    /// Returns true if some of these blocks may be staged.
+    pub(crate) fn covers(&self, from: BlockIndex, end: BlockIndex) -> bool {
+        let blocks = u32::try_from(end.0 - from.0).unwrap_or(u32::MAX);
+        let cover = self.stage.cover();
+        let is_unknown = matches!(self.life, Life::Found | Life::Loading);
+        // Beyond its length it is quicker not to look.
+        let is_long = u64::from(blocks) > cover.len() as u64 && !cover.is_empty();
+        is_unknown || is_long || cover.touches(from, blocks)
     }
 
     /// Returns true if a block is staged, or about to be.
@@ -247,6 +287,61 @@ impl Staging {
         self.failures >= FAILURES_MAX
     }
 
+    /// Returns true if a close has placed for long enough: the rest stays staged.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        let closes = self.closes_since.filter(|_| !self.places_all);
+        closes.is_some_and(|since| now.ns_since(since) >= CLOSE_NS)
+    }
+
+    /// Returns true if answered batches are to be made durable.
+    pub(crate) fn commit_is_due(&self, now: Instant) -> bool {
+        let volatile = self.stage.oldest_volatile();
+        self.pass_flush.is_none() && volatile.is_some_and(|since| now.ns_since(since) >= COMMIT_NS)
+    }
+
+    /// Notes that the batch under way is answered.
+    pub(crate) fn answered(&mut self, now: Instant) {
+        let (blocks, fill) = (self.stage.batch_blocks(), self.stage.fill());
+        self.pace.answered(blocks.into(), fill, now);
+    }
+
+    /// Notes the end of a stripe range that placed rows.
+    pub(crate) fn placed(&mut self, ok: bool, now: Instant) {
+        self.placing -= 1;
+        if ok {
+            self.failures = 0;
+        } else {
+            self.failed = Some(now);
+            self.failures += 1;
+        }
+    }
+
+    /// Returns the state of the stage.
+    pub(crate) fn status(&self, now: Instant) -> StageStatus {
+        let fill = self.stage.fill();
+        StageStatus {
+            mode: self.choice.mode(),
+            state: match self.life {
+                Life::Found | Life::Loading => StageState::Loading,
+                Life::On => StageState::On,
+                Life::Draining | Life::Clearing => StageState::Draining,
+                Life::Off | Life::Describing | Life::Tailing | Life::Recording => StageState::Off,
+            },
+            staged_blocks: self.stage.cover().len() as u64,
+            memory_blocks: self.stage.capacity_blocks(),
+            memory_used_blocks: self.stage.used_blocks(),
+            fill_256: fill,
+            oldest_ns: self.stage.oldest().map(|since| now.ns_since(since)),
+            placing_blocks_per_s: self.pace.rate(),
+            is_paced: self.pace.waits_until(now).is_some(),
+            is_stuck: self.is_stuck(),
+            absorbed_blocks: self.stage.absorbed_blocks(),
+            placed_blocks: self.placed_blocks,
+            whole_rows: self.whole_rows,
+            paced_ns: self.pace.paced_ns(),
+        }
+    }
+
     /// Returns true if an I/O or a computation of the stage is under way.
     pub(crate) fn has_io(&self) -> bool {
         self.stage.is_under_way()
@@ -261,7 +356,11 @@ impl Staging {
         let idle = (are_clients_idle && !self.stage.is_empty() && self.life == Life::On)
             .then(|| after(self.asked, IDLE_NS));
         let again = self.failed.map(|failed| after(failed, AGAIN_NS));
-        let due = [idle, again].into_iter().flatten();
+        let volatile = self.stage.oldest_volatile();
+        let commit = volatile.map(|since| after(since, COMMIT_NS));
+        let paced = self.pace.waits_until(now);
+        let late = self.closes_since.map(|since| after(since, CLOSE_NS));
+        let due = [idle, again, commit, paced, late].into_iter().flatten();
         due.filter(|at| *at > now).min()
     }
 

@@ -1,6 +1,7 @@
 //! The state of a running array, for display and tests.
 
 use crate::{
+    config::WriteBackMode,
     faults::MemberFaults,
     jobs::{JobStatus, scrub::ScrubStatus},
     member::{ArrayState, Member},
@@ -36,6 +37,8 @@ pub struct Status {
     pub left_blocks: u64,
     /// The placement of the journal.
     pub journal: JournalStatus,
+    /// The stage; `None` if the array has none, or neither uses it nor found records in it.
+    pub stage: Option<StageStatus>,
     /// The progress of a growth; `None` unless the array grows.
     pub growth: Option<GrowthStatus>,
     /// The findings of the current scrub, or else of the last one since opening.
@@ -72,6 +75,53 @@ pub enum JournalStatus {
     Device,
     /// On its members, because the journal's own device is not there or failed.
     DeviceOut,
+}
+
+/// The state of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageState {
+    /// It is empty. The first write that could be staged brings it into use.
+    Off,
+    /// What an earlier opening staged is being loaded.
+    Loading,
+    /// It takes writes.
+    On,
+    /// It takes only writes of blocks that are staged. Everything staged is being placed.
+    Draining,
+}
+
+/// The stage of an array. Sums count from the opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageStatus {
+    /// Which writes are staged.
+    pub mode: WriteBackMode,
+    /// Its state.
+    pub state: StageState,
+    /// Blocks of the array that are in records that are not released.
+    pub staged_blocks: u64,
+    /// The memory for contents.
+    pub memory_blocks: u32,
+    /// The part of this memory that is taken.
+    pub memory_used_blocks: u32,
+    /// The fill, in 256ths: of the memory, of the space on the members or of the table of records,
+    /// whichever is fullest.
+    pub fill_256: u32,
+    /// The age of the oldest record that is not released, in nanoseconds.
+    pub oldest_ns: Option<u64>,
+    /// The rate of placing, in blocks per second; 0 if unknown.
+    pub placing_blocks_per_s: u64,
+    /// True if the next answer waits, because the stage fills faster than it is placed.
+    pub is_paced: bool,
+    /// True if some blocks can't be placed.
+    pub is_stuck: bool,
+    /// Blocks that were written again before they were placed.
+    pub absorbed_blocks: u64,
+    /// Blocks that were placed.
+    pub placed_blocks: u64,
+    /// Rows of which all blocks were placed at once.
+    pub whole_rows: u64,
+    /// How long answers waited because the stage filled, in nanoseconds.
+    pub paced_ns: u64,
 }
 
 /// The progress of a growth.

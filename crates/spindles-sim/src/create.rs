@@ -195,7 +195,10 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             &mut random,
         )
     };
-    give_stage(&mut record, options);
+    let stage_bytes = u32::try_from(options.stage_bytes).expect("small");
+    if stage_bytes > 0 {
+        give_stage(&mut record, stage_bytes);
+    }
     if regions {
         let geometry = &array.geometry;
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
@@ -234,14 +237,11 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     (record, devices)
 }
 
-/// Takes the stage of each member from its journal area.
-fn give_stage(record: &mut ArrayRecord, options: &Options) {
-    let bytes = u32::try_from(options.stage_bytes).expect("small");
-    if bytes > 0 {
-        record.shared.journal_bytes -= bytes;
-        record.shared.stage_bytes = bytes;
-        record.features.refuse |= Features::STAGE;
-    }
+/// Takes a stage of this length from the journal area of each member.
+pub(crate) fn give_stage(record: &mut ArrayRecord, stage_bytes: u32) {
+    record.shared.journal_bytes -= stage_bytes;
+    record.shared.stage_bytes = stage_bytes;
+    record.features.refuse |= Features::STAGE;
 }
 
 /// Returns the bytes of a member when its array was created.

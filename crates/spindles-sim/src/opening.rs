@@ -13,7 +13,7 @@ use crate::world::{Moment, World};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
 use spindles_engine::{
     Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence, Policy,
-    WriteBack,
+    WriteBack, WriteBackMode,
 };
 use spindles_format::{
     ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason,
@@ -484,7 +484,11 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         job_rate: options.job_rate,
         faults: options.faults,
         write_back: WriteBack {
-            on: options.stage_bytes > 0,
+            mode: if options.stage_bytes > 0 {
+                WriteBackMode::On
+            } else {
+                WriteBackMode::Off
+            },
             memory_blocks: options.staged_blocks,
         },
         zeroes_without_moving_bytes: options.zeroes_without_moving_bytes,

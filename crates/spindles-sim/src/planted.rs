@@ -79,6 +79,10 @@ pub enum OutputFault {
     RepairUnlocated,
     /// A scrub trusts every block that it reads.
     BlindScrub,
+    /// Durable writes are answered while their columns in the stage are not durable.
+    StageVolatile,
+    /// The columns of one holder are not written to its stage.
+    StageColumnUnwritten,
 }
 
 /// Every fault in the driver.
@@ -111,6 +115,8 @@ pub const OUTPUT_FAULTS: &[OutputFault] = &[
     OutputFault::SkipDirtyMark,
     OutputFault::RepairUnlocated,
     OutputFault::BlindScrub,
+    OutputFault::StageVolatile,
+    OutputFault::StageColumnUnwritten,
 ];
 
 impl Planted {
@@ -204,6 +210,7 @@ impl OutputFault {
             Self::SkipRegionMark => own(Purpose::DirtyBitmap),
             Self::ForgetBadBlocks => own(Purpose::BadBlocks),
             Self::SkipDirtyMark => own(Purpose::Superblock),
+            Self::StageColumnUnwritten => own(Purpose::StageBatch) && io.member.0 == 1,
             Self::SkipFailureRecord => {
                 let mut members = MemberSet::all(engine.geometry().members()).iter();
                 own(Purpose::Superblock) && members.any(|member| engine.is_out(member))
@@ -211,6 +218,7 @@ impl OutputFault {
             Self::SwapMembers
             | Self::SkipFua
             | Self::SettleInCache
+            | Self::StageVolatile
             | Self::RepairUnlocated
             | Self::BlindScrub => false,
         }
@@ -219,6 +227,7 @@ impl OutputFault {
     fn writes_to_cache(self, purpose: IoPurpose) -> bool {
         match self {
             Self::SkipFua => matches!(purpose, IoPurpose::Data | IoPurpose::Parity),
+            Self::StageVolatile => purpose == IoPurpose::Own(Purpose::StageBatch),
             Self::SettleInCache => purpose == IoPurpose::Settle,
             Self::RepairInCache => purpose == IoPurpose::Repair,
             Self::SkipJournalFlush => purpose == IoPurpose::Own(Purpose::JournalBatch),

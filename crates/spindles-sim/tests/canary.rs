@@ -86,6 +86,9 @@ PastStage history 0+50 staged raid5 checksums power 4-wide 60-requests calm
 ReadPastStage history 0+50 staged raid5 4-wide calm
 FlushSkipsStage history 0+50 staged raid5 power 4-wide 60-requests calm
 ReleaseUnplaced history 0+100 staged raid5 power 4-wide 60-requests calm
+StageVolatile staged 0+50 staged raid5 4-wide calm
+StageColumnUnwritten staged 0+50 staged raid5 4-wide calm
+PlacingNeedsRoom liveness 0+200 staged raid5 4-wide calm
 StageUnrecorded history 0+50 staged raid5 crash 4-wide 60-requests calm
 ";
 

@@ -363,8 +363,16 @@ impl Engine {
             Command::Close => {
                 if self.closing == Closing::Open {
                     self.closing = Closing::Draining;
+                    if let Some(staging) = &mut self.staging {
+                        staging.closes_since = Some(now);
+                    }
                     self.replace_closes();
                     self.rebuild.nobody_joins();
+                }
+            }
+            Command::PlaceStaged => {
+                if let Some(staging) = &mut self.staging {
+                    staging.places_all = true;
                 }
             }
             Command::Fail(member) => {
@@ -438,7 +446,7 @@ impl Engine {
             }
             Command::Scrub(_) => return self.may_scrub(),
             Command::StopJob(name) => return self.may_stop(name),
-            Command::JobRate(_) => return Ok(()),
+            Command::JobRate(_) | Command::PlaceStaged => return Ok(()),
         };
         Ok(())
     }

@@ -44,6 +44,10 @@ impl Engine {
             lost_blocks: self.bad.blocks(BadBlockKind::Lost),
             left_blocks: self.left_blocks(),
             journal: self.journal_status(),
+            stage: self
+                .staging
+                .as_ref()
+                .map(|staging| staging.status(self.now)),
             growth: self.growth_status(),
             scrub: self.scrub.found(),
             regions: self.regions.are_stored().then(|| self.regions_status()),
@@ -66,7 +70,8 @@ impl Engine {
     /// `end`. The answer holds for a read that is submitted now, and after a crash.
     pub fn reads_zeros(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         let is_known = self.opening.is_serving() && self.regions.are_stored();
-        if !is_known || self.is_growing() || self.bad.any_lost() {
+        let covers = self.covers(from, end);
+        if !is_known || self.is_growing() || self.bad.any_lost() || covers {
             return (false, end);
         }
         let zeros = |block: BlockIndex| {
@@ -95,7 +100,8 @@ impl Engine {
     pub fn is_out_of_reach(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         // If rows may be blank, only a read finds out.
         let may_be_blank = self.has_checksums() && self.shape.may_be_blank();
-        if self.members.lost().is_empty() || self.is_growing() || may_be_blank {
+        let is_whole = self.members.lost().is_empty();
+        if is_whole || self.is_growing() || may_be_blank || self.covers(from, end) {
             return (false, end);
         }
         let location = self.geometry.locate(from);
@@ -110,6 +116,12 @@ impl Engine {
         let is_computed = group.parity_chunks > 0 && kept >= usize::from(group.data_chunks);
         let is_zeros = self.regions.are_stored() && self.regions.reads_zeros(location.group);
         (!held && !is_computed && !is_zeros, until)
+    }
+
+    /// Returns true if some of these blocks may be staged: then the places do not answer for them.
+    fn covers(&self, from: BlockIndex, end: BlockIndex) -> bool {
+        let staging = self.staging.as_ref();
+        staging.is_some_and(|staging| staging.covers(from, end))
     }
 
     fn regions_status(&self) -> RegionsStatus {

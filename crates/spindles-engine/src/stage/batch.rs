@@ -143,6 +143,8 @@ pub(super) struct Batch {
     number: u64,
     /// The number under which the batch was written when a holder failed.
     failed: Option<u64>,
+    /// True if it was given up: holders may have columns of it.
+    is_abandoned: bool,
     shape: StageShape,
     chosen: Option<Chosen>,
     columns: [StageColumn; MEMBERS_MAX as usize],
@@ -167,6 +169,7 @@ impl Batch {
             phase: Phase::Idle,
             number: 0,
             failed: None,
+            is_abandoned: false,
             shape: StageShape::default(),
             chosen: None,
             columns: [StageColumn::NONE; MEMBERS_MAX as usize],
@@ -185,8 +188,17 @@ impl Batch {
     /// Gives up the batch, whose writes are never answered, and returns the first of them.
     pub(super) fn abandon_next(&mut self) -> Option<WriteId> {
         assert!(!self.is_under_way(), "nothing of it is under way");
+        self.is_abandoned |= self.retries();
         self.phase = Phase::Idle;
         self.next_answered()
+    }
+
+    /// Returns true if the batch was given up and has one of these blocks. The next opening may
+    /// find its contents or not.
+    pub(super) fn leaves_open(&self, first: BlockIndex, blocks: u32) -> bool {
+        let end = first.plus(blocks.into());
+        let meets = |run: &StageRun| run.block < end && first < run.block.plus(run.blocks.into());
+        self.is_abandoned && self.runs.iter().any(meets)
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -291,9 +291,9 @@ impl Cover {
 
     // ---- placing ------------------------------------------------------------------------------
 
-    /// Fills `out` with the staged blocks that follow `from`, up to its capacity, in their order.
-    /// Those before `from` come after the last.
-    pub fn staged_from(&mut self, from: BlockIndex, out: &mut Vec<BlockIndex>) {
+    /// Fills `out` with the staged blocks that follow `from`, up to `most`, in their order. Those
+    /// before `from` come after the last.
+    pub fn staged_from(&mut self, from: BlockIndex, most: usize, out: &mut Vec<BlockIndex>) {
         let may_go = |entry: &&Entry| entry.state == BlockState::Staged && entry.taken == 0;
         self.order.clear();
         let staged = self.table.iter().filter(may_go);
@@ -301,7 +301,7 @@ impl Cover {
         let key = |block: &u64| block.wrapping_sub(from.0);
         self.order.sort_unstable_by_key(key);
         out.clear();
-        let next = self.order.iter().take(out.capacity());
+        let next = self.order.iter().take(most);
         out.extend(next.map(|block| BlockIndex(*block)));
     }
 
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(before, superseded(1, true, false));
         assert_eq!(cover.take(block), None, "older contents are being placed");
         let mut out = Vec::with_capacity(4);
-        cover.staged_from(BlockIndex(0), &mut out);
+        cover.staged_from(BlockIndex(0), 8, &mut out);
         assert_eq!(out, []);
         assert!(cover.ended(block, 1, true));
         assert_eq!(cover.newest(block), Some(newest(2, 1)));
@@ -520,7 +520,7 @@ mod tests {
         let mut out = Vec::with_capacity(4);
         cover.take(BlockIndex(30));
         for (from, expected) in [(0, [2, 4, 7, 9]), (5, [7, 9, 2, 4]), (10, [2, 4, 7, 9])] {
-            cover.staged_from(BlockIndex(from), &mut out);
+            cover.staged_from(BlockIndex(from), 4, &mut out);
             assert_eq!(out, expected.map(BlockIndex), "{from}");
         }
     }

@@ -20,7 +20,11 @@
 //! can't be read are overwritten.
 
 use crate::index;
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{StageBatch, StageColumn, StageHeader, StageLayout, StageRun};
@@ -193,7 +197,8 @@ impl Evidence {
             let is_called_durable = called.is_some_and(|durable| number <= *durable);
             found.judged(present, is_called_durable, layout.header_blocks())
         };
-        let batches: Vec<Judged> = above.map(judge).collect();
+        let mut batches: Vec<Judged> = above.map(judge).collect();
+        find_superseded(&mut batches);
         let is_kept = |block: &StageColumn| batches.iter().any(|judged| judged.keeps(*block));
         let unreadable = unreadable.into_iter().filter(|block| !is_kept(block));
         let second = slots.iter().filter(|(_, slots)| slots[0] >= slots[1]);
@@ -202,6 +207,20 @@ impl Evidence {
             slots: second.map(|(holder, _)| *holder).collect(),
             unreadable: unreadable.collect(),
             batches,
+        }
+    }
+}
+
+/// Marks the batches of which no block is the newest.
+fn find_superseded(batches: &mut [Judged]) {
+    let mut later = BTreeSet::new();
+    for judged in batches.iter_mut().rev() {
+        if matches!(judged.fate, Fate::Void { .. }) {
+            continue;
+        }
+        judged.is_superseded = true;
+        for block in judged.directory.blocks() {
+            judged.is_superseded &= !later.insert(block);
         }
     }
 }
@@ -230,6 +249,9 @@ pub struct Judged {
     pub directory: Directory,
     /// Its fate.
     pub fate: Fate,
+    /// True if later batches that count, or are lost, have all its blocks: so has a batch that was
+    /// written again because a holder failed.
+    pub is_superseded: bool,
     good: Vec<bool>,
     header_blocks: u32,
 }
@@ -304,6 +326,7 @@ impl Found {
         Judged {
             directory,
             fate,
+            is_superseded: false,
             good,
             header_blocks,
         }
@@ -483,6 +506,8 @@ mod tests {
             .map(|judged| judged.fate == Fate::Lost)
             .collect();
         assert_eq!(fates, [false, true, false, false]);
+        let superseded = verdict.batches.iter().map(|judged| judged.is_superseded);
+        assert!(superseded.eq([true, false, false, false]));
         assert_eq!(verdict.lost(), [10, 11].map(BlockIndex));
     }
 

@@ -32,7 +32,7 @@ use columns::Sizes;
 pub use cover::{Contents, Cover, Cut, Newest};
 use judge::{Directory, Verdict};
 use ring::Ring;
-use spindles_block::{BlockIndex, BufferSlice, Computation, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BufferSlice, Computation, Instant, MemberIndex, MemberSet};
 use spindles_format::{
     StageBatch, StageColumn, StageKind, StageLayout, StageShape, Uuid, encode_stage,
 };
@@ -76,6 +76,8 @@ pub struct Stage {
     checksums: Vec<u32>,
     /// The filled bytes of the header's buffer.
     filled: usize,
+    /// Blocks that were staged again before they were placed.
+    absorbed: u64,
 }
 
 impl Stage {
@@ -101,6 +103,7 @@ impl Stage {
             waiting: VecDeque::with_capacity(index(setup.writes_max)),
             checksums: vec![0; index(memory_blocks + parity)],
             filled: 0,
+            absorbed: 0,
             setup,
         }
     }
@@ -142,6 +145,42 @@ impl Stage {
         self.ring.fill()
     }
 
+    /// The length of the memory for contents.
+    #[must_use]
+    pub fn capacity_blocks(&self) -> u32 {
+        self.setup.memory_blocks
+    }
+
+    /// The blocks of this memory that are taken.
+    #[must_use]
+    pub fn used_blocks(&self) -> u32 {
+        self.ring.memory_used()
+    }
+
+    /// Blocks that were staged again before they were placed, since opening.
+    #[must_use]
+    pub fn absorbed_blocks(&self) -> u64 {
+        self.absorbed
+    }
+
+    /// The blocks of the last batch.
+    #[must_use]
+    pub fn batch_blocks(&self) -> u32 {
+        self.batch.shape().blocks
+    }
+
+    /// Returns when the first batch was answered that is not released.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Instant> {
+        self.ring.oldest()
+    }
+
+    /// Returns when the first batch was answered that is not durable.
+    #[must_use]
+    pub fn oldest_volatile(&self) -> Option<Instant> {
+        self.ring.oldest_volatile()
+    }
+
     /// Returns true if a write of any of these blocks waits, or is in the batch under way.
     #[must_use]
     pub fn takes(&self, first: BlockIndex, blocks: u32) -> bool {
@@ -172,6 +211,13 @@ impl Stage {
         let filled = |waiting: &mut Waiting| waiting.filled;
         let mut waiting = || self.waiting.pop_front_if(filled);
         of_batch.or_else(|| waiting().map(|waiting| waiting.write.id))
+    }
+
+    /// Returns true if one of these blocks is in a batch that was given up. Neither its contents nor
+    /// older ones are an answer: the next opening may find either.
+    #[must_use]
+    pub fn leaves_open(&self, first: BlockIndex, blocks: u32) -> bool {
+        self.batch.leaves_open(first, blocks)
     }
 
     /// Empties the stage before it is loaded, perhaps again. Numbers go on.
@@ -376,23 +422,20 @@ impl Stage {
     }
 
     /// Handles the end of a column's write. After the last the batch covers its blocks (rule 2).
-    pub fn column_done(&mut self, ok: bool) -> BatchEvent {
+    pub fn column_done(&mut self, ok: bool, now: Instant) -> BatchEvent {
         let event = self.batch.column_done(ok);
         if event == BatchEvent::Answered {
             let number = self.batch.number();
-            self.ring.answered(number, self.batch.fua());
+            self.ring.answered(number, self.batch.fua(), now);
             for waiting in self.batch.writes() {
                 for (block, slot) in Batch::blocks(waiting) {
                     let contents = match waiting.write.run.kind {
                         StageKind::Contents => Contents::Slot(slot),
                         StageKind::Zeros => Contents::Zeros,
                     };
-                    cover_block(
-                        &mut self.cover,
-                        &mut self.ring,
-                        block,
-                        Newest { number, contents },
-                    );
+                    let newest = Newest { number, contents };
+                    let is_absorbed = cover_block(&mut self.cover, &mut self.ring, block, newest);
+                    self.absorbed += u64::from(is_absorbed);
                 }
             }
         }
@@ -417,9 +460,9 @@ impl Stage {
 
     // ---- placing ------------------------------------------------------------------------------
 
-    /// Fills `out` with staged blocks from `from` on, up to its capacity.
-    pub fn staged_from(&mut self, from: BlockIndex, out: &mut Vec<BlockIndex>) {
-        self.cover.staged_from(from, out);
+    /// Fills `out` with staged blocks from `from` on, up to `most`.
+    pub fn staged_from(&mut self, from: BlockIndex, most: usize, out: &mut Vec<BlockIndex>) {
+        self.cover.staged_from(from, most, out);
     }
 
     /// Takes the newest contents of a block, to be placed by an ordinary write (rule 4).
@@ -514,16 +557,26 @@ impl Stage {
     }
 
     /// Takes a batch that counts, in the order of their numbers. Returns the memory for its
-    /// contents, in the order of its columns; `None` if there is no room for it.
-    pub fn load(&mut self, directory: &Directory) -> Option<BufferSlice> {
+    /// contents, in the order of its columns; `None` if there is no room for it. A batch that is
+    /// superseded has a place on the holders only: the memory may be too short for both.
+    pub fn load(
+        &mut self,
+        directory: &Directory,
+        is_superseded: bool,
+        now: Instant,
+    ) -> Option<BufferSlice> {
         let (shape, number) = (directory.batch.shape, directory.batch.number);
+        if is_superseded {
+            let columns = columns_of(directory);
+            let room = self.ring.load(number, columns, 0, now)?;
+            return Some(self.setup.memory.plus(room.slot));
+        }
         let blocks: u32 = directory.runs.iter().map(|run| run.blocks).sum();
         if !self.cover.reserve(blocks) {
             return None;
         }
-        let columns = (0..).zip(&directory.columns);
-        let columns = columns.map(|(at, column)| (*column, shape.blocks_of(at)));
-        let room = self.ring.load(number, columns, shape.blocks)?;
+        let columns = columns_of(directory);
+        let room = self.ring.load(number, columns, shape.blocks, now)?;
         let first = index(room.slot);
         let checksums = &directory.checksums[..index(shape.blocks)];
         self.checksums[first..first + checksums.len()].copy_from_slice(checksums);
@@ -562,11 +615,19 @@ impl Stage {
     }
 }
 
-/// Covers a block with newer contents, and keeps account of the batches that have it.
-fn cover_block(cover: &mut Cover, ring: &mut Ring, block: BlockIndex, newest: Newest) {
+/// Yields the columns of a batch, each with its length without the header.
+fn columns_of(directory: &Directory) -> impl Iterator<Item = (StageColumn, u32)> {
+    let shape = directory.batch.shape;
+    let columns = (0..).zip(&directory.columns);
+    columns.map(move |(at, column)| (*column, shape.blocks_of(at)))
+}
+
+/// Covers a block with newer contents, and keeps account of the batches that have it. Returns true
+/// if it was not placed before.
+fn cover_block(cover: &mut Cover, ring: &mut Ring, block: BlockIndex, newest: Newest) -> bool {
     ring.claim(newest.number);
     let Some(before) = cover.stage(block, newest) else {
-        return;
+        return false;
     };
     if before.unplaced && before.number != newest.number {
         ring.superseded(before.number, newest.number);
@@ -574,4 +635,5 @@ fn cover_block(cover: &mut Cover, ring: &mut Ring, block: BlockIndex, newest: Ne
     if before.unclaims {
         ring.unclaim(before.number);
     }
+    before.unplaced
 }

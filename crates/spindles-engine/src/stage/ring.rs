@@ -18,7 +18,7 @@
 
 use crate::index;
 use alloc::{collections::VecDeque, vec, vec::Vec};
-use spindles_block::{MemberIndex, MemberSet};
+use spindles_block::{Instant, MemberIndex, MemberSet};
 use spindles_format::{STAGE_SEGMENTS, StageColumn, StageLayout};
 
 const SEGMENTS: usize = STAGE_SEGMENTS as usize;
@@ -172,6 +172,8 @@ struct Batch {
     heir: u64,
     answered: bool,
     durable: bool,
+    /// When it was answered; `None` until then, and if a holder failed first.
+    since: Option<Instant>,
     /// The length of its memory in blocks, skipped blocks included.
     memory: u32,
 }
@@ -285,6 +287,12 @@ impl Ring {
         }
     }
 
+    /// The blocks of memory that are taken.
+    #[must_use]
+    pub fn memory_used(&self) -> u32 {
+        self.memory.used
+    }
+
     // ---- space --------------------------------------------------------------------------------
 
     /// Reserves space for a write of this many blocks on every holder, and takes memory. `None` if
@@ -354,18 +362,20 @@ impl Ring {
             heir: 0,
             answered: false,
             durable: false,
+            since: None,
             memory,
         });
         self.number
     }
 
-    /// Moves the memory of a batch whose write failed to the batch that has its contents now.
+    /// Moves the memory of a batch whose write failed to the batch that has its contents now. The
+    /// former counts as answered, and as durable, only with the latter: no header may call a batch
+    /// durable that a holder lacks.
     pub fn moved(&mut self, from: u64, to: u64) {
         let memory = core::mem::take(&mut self.batch(from).memory);
         let last = self.batches.back_mut().expect("it was appended");
         assert_eq!(last.number, to, "the last batch");
         last.memory += memory;
-        self.batch(from).answered = true;
     }
 
     // ---- the state of batches -----------------------------------------------------------------
@@ -395,11 +405,28 @@ impl Ring {
         batch.heir = batch.heir.max(heir);
     }
 
-    /// Notes that all holders of a batch answered. With `fua` their columns are durable.
-    pub fn answered(&mut self, number: u64, fua: bool) {
-        let batch = self.batch(number);
-        (batch.answered, batch.durable) = (true, fua);
+    /// Notes that all holders of the last batch answered. With `fua` their columns are durable.
+    pub fn answered(&mut self, number: u64, fua: bool, now: Instant) {
+        self.batch(number).since = Some(now);
+        // Also those whose contents it has because a holder failed.
+        let unanswered = self.batches.iter_mut().filter(|batch| !batch.answered);
+        for batch in unanswered {
+            (batch.answered, batch.durable) = (true, fua);
+        }
         self.count_durable();
+    }
+
+    /// Returns when the first batch was answered that is not released.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Instant> {
+        self.batches.iter().find_map(|batch| batch.since)
+    }
+
+    /// Returns when the first batch was answered that is not durable.
+    #[must_use]
+    pub fn oldest_volatile(&self) -> Option<Instant> {
+        let volatile = self.batches.iter().filter(|batch| !batch.durable);
+        volatile.filter_map(|batch| batch.since).next()
     }
 
     fn count_durable(&mut self) {
@@ -610,6 +637,7 @@ impl Ring {
         number: u64,
         columns: impl Iterator<Item = (StageColumn, u32)>,
         blocks: u32,
+        now: Instant,
     ) -> Option<Room> {
         let mut holders = MemberSet::EMPTY;
         for (column, blocks) in columns {
@@ -630,6 +658,7 @@ impl Ring {
             heir: 0,
             answered: true,
             durable: true,
+            since: Some(now),
             memory: room.takes,
         });
         self.count_durable();
@@ -642,6 +671,8 @@ mod tests {
     use super::*;
     use spindles_block::BlockSize;
     use std::collections::BTreeMap;
+
+    const NOW: Instant = Instant(0);
 
     fn ring(holders: u8, memory_blocks: u32) -> Ring {
         let bytes = (16 << 10) + 8 * ((4 << 10) + (128 << 10)) + (32 << 10);
@@ -705,12 +736,12 @@ mod tests {
         let mut ring = ring(3, 100);
         let (first, _) = append(&mut ring, &[0, 1], 1);
         ring.claim(first);
-        ring.answered(first, true);
+        ring.answered(first, true, NOW);
         assert_eq!(ring.durable(), first);
         assert_eq!(ring.begin_release(true), None, "not placed");
         let (second, _) = append(&mut ring, &[1, 2], 1);
         ring.claim(second);
-        ring.answered(second, false);
+        ring.answered(second, false, NOW);
         ring.unclaim(first);
         ring.superseded(first, second);
         assert_eq!(ring.begin_release(false), None, "no segment is full");
@@ -734,6 +765,28 @@ mod tests {
         ring.void();
         let (header, places) = tail(&mut ring);
         assert!(header.tail > second && places == [1, 1, 1]);
+    }
+
+    /// A batch that is written again counts as durable with the batch that has its contents.
+    #[test]
+    fn a_batch_that_a_holder_lacks_is_durable_with_the_next() {
+        for fua in [false, true] {
+            let mut ring = ring(3, 100);
+            let (first, _) = append(&mut ring, &[0, 1], 1);
+            ring.answered(first, true, NOW);
+            let (failed, _) = append(&mut ring, &[0, 1], 1);
+            let (again, _) = append(&mut ring, &[0, 2], 1);
+            ring.moved(failed, again);
+            let (_, mark) = ring.flush();
+            ring.flushed(mark);
+            assert_eq!((mark, ring.durable()), (first, first));
+            ring.answered(again, fua, NOW);
+            let (_, mark) = ring.flush();
+            let durable = if fua { again } else { first };
+            assert_eq!((mark, ring.durable()), (again, durable));
+            ring.flushed(mark);
+            assert_eq!(ring.durable(), again);
+        }
     }
 
     /// Batches at random: no column overlaps one that is not released, and what is reserved fits.
@@ -766,7 +819,7 @@ mod tests {
                     let mut columns = [StageColumn::NONE; 2];
                     let number = ring.append(&holders, |_| blocks, room.takes, &mut columns);
                     ring.unreserve(blocks);
-                    ring.answered(number, false);
+                    ring.answered(number, false, NOW);
                     for column in columns {
                         let taken = live.values().flatten();
                         let mut same = taken.filter(|(other, _)| other.holder == column.holder);
@@ -802,7 +855,7 @@ mod tests {
         after.resume(columns[15].0, MemberSet::EMPTY.with(MemberIndex(1)));
         for (number, columns) in &columns[15..] {
             let columns = columns.iter().map(|column| (*column, 8));
-            assert!(after.load(*number, columns, 8).is_some());
+            assert!(after.load(*number, columns, 8, NOW).is_some());
         }
         let (_, next) = append(&mut after, &[0, 1], 8);
         let places = columns[15..].iter().map(|(_, columns)| columns[0].place);

@@ -1,14 +1,16 @@
 //! Staged writes: one append answers a write, and the stage places and releases it later.
 
 use crate::public::replay::wide;
-use crate::public::world::{BLOCK, Kept, Setup, World, only};
-use spindles_block::Operation;
+use crate::public::world::{BLOCK, Kept, Setup, World, assert_met, at_block, only};
+use spindles_block::{BlockIndex, MemberIndex, Operation};
+use spindles_engine::{Command, Event, WriteBackMode};
 
 /// An array with a stage.
 fn staged(level: &str, members: usize, seed: u64) -> Setup {
     let mut setup = wide(level, members, true);
     setup.spec.member_blocks = vec![600; members];
     setup.staged_blocks = 256;
+    setup.write_back = WriteBackMode::On;
     setup.seed = seed;
     setup
 }
@@ -254,16 +256,16 @@ fn a_failed_member_finds_an_empty_stage_when_it_comes_back() {
             assert!(world.newest(0).unwrap().staged, "{level} {seed}");
             let member = u8::try_from(seed % members as u64).unwrap();
             world.fail(member);
-            assert!(
-                !world
-                    .newest(usize::from(member + 1) % members)
-                    .unwrap()
-                    .staged
-            );
+            let other = usize::from(member + 1) % members;
+            assert!(world.newest(other).unwrap().staged, "it goes on without it");
             for block in 0..10 {
                 write(&mut world, 7 * block, 3);
             }
             world.bring_back(member).unwrap();
+            step_until(&mut world, |event| {
+                matches!(event, Event::RebuildStarted { .. })
+            });
+            assert!(!world.newest(other).unwrap().staged, "{level} {seed}");
             let model = write(&mut world, 20, 4);
             world.run();
             assert_eq!(world.state(member), spindles_engine::Member::Active);
@@ -275,6 +277,52 @@ fn a_failed_member_finds_an_empty_stage_when_it_comes_back() {
             };
             assert!(trace.iter().all(|line| line.ends_with("+9")), "{trace:?}");
             world.close_with_checksums(level);
+        }
+    }
+}
+
+/// Makes steps until the engine reports such an event.
+fn step_until(world: &mut World, is_it: impl Fn(&Event) -> bool) {
+    while !world.events.iter().any(&is_it) {
+        world.step();
+    }
+}
+
+/// A device that is filled, or takes the place of another, finds an empty stage.
+#[test]
+fn a_new_device_finds_an_empty_stage() {
+    for (level, members) in [("raid5", 4), ("raid6", 5)] {
+        for replaces in [false, true] {
+            let mut world = open(&staged(level, members, 3));
+            if !replaces {
+                world.fail(1);
+            }
+            let mut model = world.read_all();
+            for block in 0..10 {
+                world.write_and_no_more(5 * block, &[2; BLOCK]);
+                model[at_block(5 * block)..][..BLOCK].fill(2);
+            }
+            assert!(world.newest(0).unwrap().staged);
+            if replaces {
+                world.replace(1, 9).unwrap();
+                step_until(&mut world, |event| {
+                    matches!(event, Event::ReplaceDone { .. })
+                });
+            } else {
+                world.rebuild(1, 9).unwrap();
+                step_until(&mut world, |event| {
+                    matches!(event, Event::RebuildStarted { .. })
+                });
+            }
+            assert!(!world.newest(0).unwrap().staged, "{level} {replaces}");
+            world.run();
+            assert!(world.read_all() == model, "{level} {replaces}");
+            assert!(!world.newest(0).unwrap().staged, "{level} {replaces}");
+            until_answered(&mut world, 20, false, 4);
+            world.run();
+            until_answered(&mut world, 20, false, 5);
+            assert!(world.newest(0).unwrap().staged, "it is used again");
+            assert!(world.close(), "{level} {replaces}");
         }
     }
 }
@@ -320,4 +368,185 @@ fn an_array_open_for_reading_shows_what_is_staged() {
     assert!(world.newest(0).unwrap().staged);
     assert_eq!(world.read(40, 1).unwrap(), [7; BLOCK]);
     world.close_with_checksums("read-only");
+}
+
+/// A lost member does not stop staging: batches have one parity column less. They outlive a crash,
+/// and the loss of as many further members as the level tolerates.
+#[test]
+fn an_array_that_lacks_a_member_stages_with_one_column_less() {
+    for (level, members, columns) in [("raid5", 4, 1), ("raid6", 5, 2)] {
+        let setup = staged(level, members, 3);
+        let mut world = open(&setup);
+        world.fail(1);
+        let trace = until_answered(&mut world, 40, true, 7);
+        assert_eq!(trace.len(), columns, "{level}: {trace:?}");
+        assert!(trace.iter().all(|line| line.ends_with("+9")), "{trace:?}");
+        assert!(world.newest(0).unwrap().staged);
+        world.lose_power(|_| Kept::Nothing);
+        let missing = only(1).with(MemberIndex(4));
+        let missing = if members == 5 { missing } else { only(1) };
+        let mut world = world.reopen(&setup.without(missing));
+        assert_eq!(world.read(40, 1).unwrap(), [7; BLOCK], "{level}");
+        world.close();
+    }
+}
+
+/// A holder fails while it writes a column. The batch is written again when the loss is durable,
+/// and the memory of the stage suffices for both at the next opening.
+#[test]
+fn a_batch_that_a_holder_lacks_is_written_again() {
+    for (level, members) in [("raid5", 4), ("raid6", 5)] {
+        let mut setup = staged(level, members, 3);
+        setup.staged_blocks = 8;
+        let mut world = open(&setup);
+        world.run();
+        let bytes = vec![9; 2 * BLOCK];
+        let write = Operation::Write { fua: true };
+        let tokens = [40, 42].map(|block| world.submit(write, block, bytes.clone(), 2));
+        world.gone = only(0);
+        for token in tokens {
+            world.await_answer(token).unwrap();
+        }
+        assert_met!(world, Event::MemberOut { .. });
+        world.lose_power(|_| Kept::Nothing);
+        let mut world = world.reopen(&setup.without(only(0)));
+        assert_eq!(world.read(40, 4).unwrap(), [9; 4 * BLOCK], "{level}");
+        world.close();
+    }
+}
+
+/// Writing stops while a batch is on some of its holders. The next opening may find it or not, so
+/// until then its blocks are read neither as new nor as old.
+#[test]
+fn blocks_of_a_batch_that_is_given_up_are_not_read() {
+    let setup = staged("raid5", 4, 3);
+    let mut world = open(&setup);
+    world.write_and_no_more(40, &[1; BLOCK]);
+    world.run();
+    let member = 1;
+    let blocks = 0..u64::try_from(world.members[1].len() / BLOCK).unwrap();
+    world
+        .without_space
+        .extend(blocks.clone().map(|block| (member, block)));
+    let token = world.submit(Operation::Write { fua: false }, 40, vec![2; BLOCK], 1);
+    step_until(&mut world, |event| matches!(event, Event::MemberOut { .. }));
+    for member in [0, 2, 3] {
+        world
+            .without_space
+            .extend(blocks.clone().map(|block| (member, block)));
+    }
+    world.await_answer(token).unwrap_err();
+    world.read(40, 1).unwrap_err();
+    assert_eq!(world.read(300, 1).unwrap(), [0; BLOCK]);
+    world.without_space.clear();
+    let mut world = world.reopen(&setup.without(only(member)));
+    let found = world.read(40, 1).unwrap();
+    assert!(found == [1; BLOCK] || found == [2; BLOCK]);
+}
+
+/// A close places for ten seconds at most. What is left stays staged, and the next opening loads
+/// it. On command, a close places everything.
+#[test]
+fn a_close_places_for_a_limited_time() {
+    for places_all in [false, true] {
+        let setup = staged("raid5", 4, 3);
+        let mut world = open(&setup);
+        let mut model = world.read_all();
+        for block in (0..120).step_by(2) {
+            world.write_and_no_more(block, &[5; BLOCK]);
+            model[at_block(block)..][..BLOCK].fill(5);
+        }
+        if places_all {
+            world.command(Command::PlaceStaged).unwrap();
+        }
+        world.command(Command::Close).unwrap();
+        world.now.0 += 10_000_000_000;
+        world.run();
+        assert!(matches!(
+            world.events.last(),
+            Some(Event::Closed { clean: true })
+        ));
+        assert_eq!(world.newest(0).unwrap().staged, !places_all);
+        world.lose_power(|_| Kept::Nothing);
+        let mut world = world.reopen(&setup);
+        assert!(world.read_all() == model, "{places_all}");
+        world.close_with_checksums("limited");
+    }
+}
+
+/// What is answered becomes durable by itself, a second later.
+#[test]
+fn the_stage_commits_after_a_second() {
+    let setup = staged("raid5", 4, 3);
+    let mut world = open(&setup);
+    world.write_and_no_more(40, &[8; BLOCK]);
+    // A client that waits keeps the stage from placing.
+    world.submit(Operation::Read, 300, vec![0; BLOCK], 1);
+    world.trace = Some(Vec::new());
+    for (ns, flushes) in [(999_000_000, 0), (1_000_000, 2)] {
+        world.now.0 += ns;
+        world.engine.handle_timeout(world.now);
+        world.drain();
+        let trace = world.trace.as_ref().unwrap();
+        let found = trace.iter().filter(|line| line.starts_with("flush "));
+        assert_eq!(found.count(), flushes, "{trace:?}");
+    }
+}
+
+/// Blocks that are staged are not known to be zeros, though their places are.
+#[test]
+fn staged_blocks_are_not_known_to_be_zeros() {
+    let mut world = open(&staged("raid5", 4, 3));
+    let blocks = world.engine.geometry().blocks();
+    let (first, end) = (BlockIndex(blocks - 20), BlockIndex(blocks));
+    assert!(world.engine.reads_zeros(first, end).0);
+    world.write_and_no_more(blocks - 10, &[8; BLOCK]);
+    assert!(!world.engine.reads_zeros(first, end).0);
+}
+
+/// In `auto` a burst of single writes is staged, and later ones go to their places until the stage
+/// was empty. A stream that goes on is staged all the time.
+#[test]
+fn auto_stages_a_burst_and_streams() {
+    let mut setup = staged("raid5", 4, 3);
+    setup.write_back = WriteBackMode::Auto;
+    let mut world = open(&setup);
+    world.run();
+    let is_staged = |world: &mut World, block: u64| {
+        let trace = until_answered(world, block, false, 7);
+        trace
+            .iter()
+            .any(|line| line.starts_with("write ") && line.ends_with("+9"))
+    };
+    let single = |at: u64| 600 + 11 * at;
+    let burst = (0..90)
+        .take_while(|&at| is_staged(&mut world, single(at)))
+        .count();
+    assert!((5..80).contains(&burst), "{burst}");
+    assert!(!is_staged(&mut world, single(95)), "the burst is over");
+    let stream = (0..30)
+        .filter(|&at| is_staged(&mut world, 100 + at))
+        .count();
+    assert_eq!(stream, 29, "all but the first");
+    world.run();
+    assert!(is_staged(&mut world, single(97)), "the stage was empty");
+    world.close_with_checksums("auto");
+}
+
+/// The tail that an opening finds is durable on all members before anything is read.
+#[test]
+fn an_opening_writes_the_tail_to_all_members() {
+    let setup = staged("raid5", 4, 3);
+    let mut world = open(&setup);
+    until_answered(&mut world, 40, true, 7);
+    let mut world = world.reopen(&setup);
+    world.trace = Some(Vec::new());
+    assert_eq!(world.read(40, 1).unwrap(), [7; BLOCK]);
+    let trace = world.trace.take().unwrap();
+    let is_tail = |line: &&String| {
+        let is_superblock = line.contains(":8+") || line.contains(":64+");
+        line.starts_with("write-fua ") && line.ends_with("+8") && !is_superblock
+    };
+    let tails: Vec<&String> = trace.iter().filter(is_tail).collect();
+    assert_eq!(tails.len(), 4, "{trace:?}");
 }

@@ -8,7 +8,7 @@ use spindles_block::{
 };
 use spindles_engine::{
     Command, CommandError, Config, Engine, Event, Extent, FaultLimits, Limits, Member, OpenError,
-    Output, Persistence, Policy, ReadPolicy, WriteBack,
+    Output, Persistence, Policy, ReadPolicy, WriteBack, WriteBackMode,
 };
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_BLANK, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
@@ -114,6 +114,7 @@ pub(crate) struct Setup {
     pub(crate) fua_bytes_max: u32,
     /// Blocks of memory for staged writes; 0 for an array without a stage.
     pub(crate) staged_blocks: u32,
+    pub(crate) write_back: WriteBackMode,
     /// True if members write zeros without moving bytes.
     pub(crate) zeroes: bool,
     pub(crate) seed: u64,
@@ -180,6 +181,7 @@ impl Setup {
             dirty_bytes: 0,
             fua_bytes_max: 1 << 20,
             staged_blocks: 0,
+            write_back: WriteBackMode::Off,
             zeroes: false,
             seed: 1,
         }
@@ -283,7 +285,7 @@ impl Setup {
                     ..FaultLimits::DEFAULT
                 },
                 write_back: WriteBack {
-                    on: self.staged_blocks > 0,
+                    mode: self.write_back,
                     memory_blocks: self.staged_blocks,
                 },
                 limits: Limits {
@@ -473,7 +475,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
 }
 
 impl World {
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Member(io) => {

@@ -8,6 +8,7 @@ use crate::stack::{Below, group_of};
 use spindles_block::{BlockIndex, Instant, MemberIndex};
 use spindles_format::MemberState;
 use spindles_layout::Role;
+use std::collections::BTreeMap;
 
 pub(super) static CHECKER: Checker = Checker {
     name: "failure_record",
@@ -20,9 +21,7 @@ pub(super) static CHECKER: Checker = Checker {
                 blocks,
                 submitted,
                 ..
-            } if scene.stack.arrays.len() == 1 && !scene.stack.is_staged(0) => {
-                check(scene, block, blocks, submitted)
-            }
+            } if scene.stack.arrays.len() == 1 => check(scene, block, blocks, submitted),
             _ => Ok(()),
         }))
     },
@@ -66,7 +65,17 @@ fn check(
 /// Returns true if writing these blocks would have changed the member.
 fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: u32) -> bool {
     let geometry = &scene.stack.arrays[0].geometry;
+    // Staged blocks skip no member until they are placed.
+    let batches = if scene.stack.is_staged(0) {
+        scene.stack.batches(0, View::Current)
+    } else {
+        BTreeMap::new()
+    };
+    let is_staged = |block| batches.values().any(|batch| batch.has(BlockIndex(block)));
     (block.0..block.0 + u64::from(blocks)).any(|block| {
+        if is_staged(block) {
+            return false;
+        }
         let location = geometry.locate(BlockIndex(block));
         if !scene.stack.is_written(0, location.group, View::Durable) {
             return false; // Zeros in a group that was never written: no member is written.

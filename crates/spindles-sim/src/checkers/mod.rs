@@ -13,6 +13,7 @@ mod liveness;
 mod order;
 mod redundancy;
 mod scrub;
+mod staged;
 
 use crate::options::Options;
 use crate::stack::Stack;
@@ -184,6 +185,7 @@ pub static CHECKERS: &[&Checker] = &[
     &liveness::CHECKER,
     &buffers::CHECKER,
     &hedges::CHECKER,
+    &staged::CHECKER,
 ];
 
 /// A checker without state.

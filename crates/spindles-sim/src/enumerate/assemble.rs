@@ -59,7 +59,9 @@ impl Assemblies {
             return known.clone();
         }
         let parts = key.chunks_exact(1 + 2 * slot_atoms());
-        let found: Vec<Found> = parts.map(|slots| find(store, slots)).collect();
+        let found: Vec<Found> = parts
+            .map(|slots| find(store, slots, scenario.device_bytes()))
+            .collect();
         let members: Vec<_> = there.iter().collect();
         let result = match spindles_format::choose(&found) {
             Err(error) => Err(error.to_string()),
@@ -89,7 +91,7 @@ impl Assemblies {
         if let Some(known) = self.counts_on.get(&key) {
             return *known;
         }
-        let found = find(store, &key);
+        let found = find(store, &key, DEVICE_BYTES); // No matter how long it is.
         let counts_on = found
             .record()
             .ok()
@@ -127,10 +129,10 @@ fn read_slots(media: &Media, member: MemberIndex, out: &mut Vec<Content>) {
 }
 
 /// Returns a member as found, from the data that `read_slots` added.
-fn find(store: &Store, slots: &[Content]) -> Found {
+fn find(store: &Store, slots: &[Content], device_bytes: u64) -> Found {
     let name = format!("member {}", slots[0]);
     let slots = [0, 1].map(|slot| store.bytes(&slots[1 + slot * slot_atoms()..][..slot_atoms()]));
-    Found::new(name, DEVICE_BYTES, [Ok(&slots[0][..]), Ok(&slots[1][..])])
+    Found::new(name, device_bytes, [Ok(&slots[0][..]), Ok(&slots[1][..])])
 }
 
 fn is_in_place(assembly: &Assembly, members: &[MemberIndex]) -> bool {

@@ -5,7 +5,7 @@ use super::bounds::{Bounds, Finding, Summary};
 use super::legal::{Asked, Candidates, Legal, Verdict};
 use super::machine::{Machine, STEPS_MAX};
 use super::media::{Left, Media, Write};
-use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, BLOCK_SIZE, DEVICE_BYTES, Event, Scenario};
+use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, BLOCK_SIZE, Event, Scenario};
 use super::store::{Content, POISON, Store, ZEROS, mix};
 use super::way::{WayStep, describe_left};
 use spindles_block::{BlockIndex, MemberSet, Operation};
@@ -104,6 +104,9 @@ impl Explorer<'_> {
         let media = self.create()?;
         let mut machine = self.open_whole(media, self.scenario.missing)?;
         machine.drop(self.scenario.missing);
+        if self.scenario.staged {
+            self.begin_to_stage(&mut machine)?;
+        }
         self.moment(&Moment {
             machine,
             asked: Vec::new(),
@@ -409,7 +412,7 @@ impl Explorer<'_> {
         let whole = mix(state.media.hash(), state.legal.hash());
         for disk in 0..self.scenario.members() {
             let block_bytes = u64::from(BLOCK_SIZE.bytes());
-            for block in 0..DEVICE_BYTES / block_bytes {
+            for block in 0..self.scenario.device_bytes() / block_bytes {
                 let key = mix(mix(whole, u64::from(disk)), block);
                 let first = u16::try_from(block).expect("small") * per_block;
                 let mut held = [ZEROS; 2];

@@ -5,14 +5,15 @@ use super::explore::Explorer;
 use super::machine::{METADATA, Machine, SCRATCH};
 use super::media::{Media, Write};
 use super::scenario::{
-    ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES, MEMBER_BLOCKS, Scenario, atoms,
+    ATOM_BYTES, ATOMS_PER_BLOCK, BLOCK_SIZE, CHUNK_BLOCKS, MEMBER_BLOCKS, STAGE_BYTES,
+    STAGED_BLOCKS, Scenario, atoms,
 };
 use super::store::{Content, POISON};
 use crate::create;
 use crate::opening::plain_config;
 use crate::random::Random;
 use spindles_block::{MemberIndex, MemberSet, Operation};
-use spindles_engine::{Limits, OpenError};
+use spindles_engine::{Limits, OpenError, WriteBack, WriteBackMode};
 use spindles_format::{
     AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, JOURNAL_DEVICE_BYTES_MIN,
     JournalDevice, SLOT_BYTES, Uuid, blank_bad_blocks, blank_bitmap, give_bad_blocks,
@@ -43,12 +44,14 @@ fn atom_of(bytes: u64) -> u16 {
 /// one.
 fn disk_bytes(scenario: &Scenario) -> u64 {
     if !scenario.journal_device {
-        return DEVICE_BYTES;
+        return scenario.device_bytes();
     }
     // Journals of positions that the array does not have are left out.
     let rings = u64::from(scenario.members()) * JOURNAL_DEVICE.ring_blocks(BLOCK_SIZE);
     let blocks = JOURNAL_DEVICE.first_block(BLOCK_SIZE).0 + rings;
-    DEVICE_BYTES.max(blocks * u64::from(BLOCK_SIZE.bytes()))
+    scenario
+        .device_bytes()
+        .max(blocks * u64::from(BLOCK_SIZE.bytes()))
 }
 
 /// Returns the first records of the array and of its devices.
@@ -73,6 +76,9 @@ fn fresh_array(scenario: &Scenario) -> (ArrayRecord, Vec<DeviceRecord>) {
         let row_sums = scenario.geometry.level().grows();
         // Fresh disks are zeros.
         give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c, row_sums);
+    }
+    if scenario.staged {
+        create::give_stage(&mut array, STAGE_BYTES);
     }
     if scenario.journal_device {
         array.journal.device = JOURNAL_DEVICE.device_uuid;
@@ -173,6 +179,19 @@ impl Explorer<'_> {
         Ok(machine.media)
     }
 
+    /// Brings the stage into use: writes the first block again.
+    pub(super) fn begin_to_stage(&mut self, machine: &mut Machine) -> Result<(), String> {
+        let atoms = usize::try_from(ATOMS_PER_BLOCK).expect("2");
+        let base = (0..atoms).map(|atom| self.candidates.content(atom, 0));
+        let base: Option<Vec<Content>> = base.collect();
+        let base = base.expect("there is a base");
+        let write = Operation::Write { fua: true };
+        machine.ask(&mut self.store, 0, write, 0..1, &base);
+        machine.settle(&mut self.store, |_, _| Ok(()))?;
+        machine.replies.clear();
+        Ok(())
+    }
+
     /// Opens an unused array and waits until it is idle.
     pub(super) fn open_whole(
         &mut self,
@@ -224,6 +243,12 @@ impl Explorer<'_> {
             persistence.journal_device = device;
         }
         config.read_only = read_only;
+        if self.scenario.staged {
+            config.write_back = WriteBack {
+                mode: WriteBackMode::On,
+                memory_blocks: STAGED_BLOCKS,
+            };
+        }
         config.mutation = self.bounds.planted.mutation();
         let mut machine = Machine::open(
             &mut self.store,

@@ -11,6 +11,10 @@ use std::ops::Range;
 
 /// The smallest possible device.
 pub(super) const DEVICE_BYTES: u64 = 128 << 10;
+/// The stage on each device: pages in front, and eight segments for two blocks and a header.
+pub(super) const STAGE_BYTES: u32 = (4 + 8 * 3) << 12;
+/// The memory for staged contents.
+pub(super) const STAGED_BLOCKS: u32 = 16;
 pub(super) const BLOCK_SIZE: BlockSize = BlockSize::B4096;
 /// The unit in which a write tears: half a block, so that blocks tear too.
 pub(super) const ATOM_BYTES: usize = 2048;
@@ -101,6 +105,8 @@ pub struct Scenario {
     pub(super) checksums: bool,
     /// Set if the journal is on a device of its own.
     pub(super) journal_device: bool,
+    /// Set if parts of rows are staged.
+    pub(super) staged: bool,
     /// Set if nothing was written before: the members hold unknown contents, and zeroing moves
     /// bytes.
     pub(super) new: bool,
@@ -117,6 +123,11 @@ impl Scenario {
 
     pub(super) fn has_parity(&self) -> bool {
         self.geometry.parity_chunks() > 0
+    }
+
+    /// Returns the length of a member's device.
+    pub(super) fn device_bytes(&self) -> u64 {
+        DEVICE_BYTES + u64::from(if self.staged { STAGE_BYTES } else { 0 })
     }
 
     /// Returns the number of members, plus one for a journal device.
@@ -161,7 +172,8 @@ impl Scenario {
             },
         });
         let twice = self.is_logged() || self.checksums;
-        writes.sum::<u32>() << u32::from(twice) << u32::from(self.journal_device)
+        let twice = u32::from(twice) + u32::from(self.journal_device) + u32::from(self.staged);
+        writes.sum::<u32>() << twice
     }
 
     /// Returns true if writes are logged.
@@ -212,6 +224,9 @@ impl fmt::Display for Scenario {
         if self.journal_device {
             f.write_str(" device")?;
         }
+        if self.staged {
+            f.write_str(" staged")?;
+        }
         if self.new {
             f.write_str(" new")?;
         }
@@ -226,16 +241,30 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// Bitmaps, checksums, a journal device, and an array that was never written.
-const KINDS: [(bool, bool, bool, bool); 7] = [
-    (false, false, false, false),
-    (true, false, false, false),
-    (true, true, false, false),
-    (true, false, true, false),
-    (true, true, true, false),
-    (true, true, false, true),
-    (true, true, true, true),
-];
+/// The kinds of arrays.
+#[derive(Clone, Copy)]
+struct Kind {
+    regions: bool,
+    checksums: bool,
+    journal_device: bool,
+    staged: bool,
+    /// Never written.
+    new: bool,
+}
+
+impl Kind {
+    /// Every kind: the letters of what it has.
+    fn all() -> impl Iterator<Item = Self> {
+        let letters = ["", "r", "rc", "rd", "rcd", "rcn", "rcdn", "rcs"];
+        letters.into_iter().map(|letters| Self {
+            regions: letters.contains('r'),
+            checksums: letters.contains('c'),
+            journal_device: letters.contains('d'),
+            staged: letters.contains('s'),
+            new: letters.contains('n'),
+        })
+    }
+}
 
 /// Returns every scenario within the bounds, small ones first.
 pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
@@ -243,14 +272,25 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     for level in LEVELS.iter().copied() {
         for (geometry, devices, first) in arrays(level, bounds.all_arrays) {
             for policy in POLICIES.iter().copied() {
-                for (regions, checksums, journal_device, new) in KINDS {
+                for kind in Kind::all() {
+                    let Kind {
+                        regions,
+                        checksums,
+                        journal_device,
+                        staged,
+                        new,
+                    } = kind;
+                    let device = |device: &DeviceRecord| {
+                        if staged { with_stage(device) } else { *device }
+                    };
                     let whole = Scenario {
                         geometry: geometry.clone(),
-                        devices: devices.clone(),
+                        devices: devices.iter().map(device).collect(),
                         policy,
                         regions,
                         checksums,
                         journal_device,
+                        staged,
                         new,
                         missing: MemberSet::EMPTY,
                         events: Vec::new(),
@@ -259,7 +299,7 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
                     let can_log = logs && whole.has_parity();
                     if (!regions || policy.has_regions())
                         && (!checksums || logs)
-                        && (!journal_device || can_log)
+                        && (!(journal_device || staged) || can_log)
                         && (!new || can_log)
                     {
                         add(&mut all, &whole, bounds, first);
@@ -321,6 +361,28 @@ fn device(member: MemberIndex) -> DeviceRecord {
         })
         .collect();
     DeviceRecord::new(member, BLOCK_SIZE, DEVICE_BYTES, &areas).expect("only shorter")
+}
+
+/// Returns the same areas with room for a stage in the journal area.
+fn with_stage(device: &DeviceRecord) -> DeviceRecord {
+    let stage = u64::from(STAGE_BYTES);
+    let journal = device.area(AreaKind::JOURNAL).expect("it has all areas");
+    let areas: Vec<Area> = (device.areas().iter())
+        .map(|area| Area {
+            offset_bytes: if area.offset_bytes > journal.offset_bytes {
+                area.offset_bytes + stage
+            } else {
+                area.offset_bytes
+            },
+            length_bytes: match area.kind {
+                AreaKind::JOURNAL => area.length_bytes + stage,
+                _ => area.length_bytes,
+            },
+            ..*area
+        })
+        .collect();
+    let bytes = DEVICE_BYTES + stage;
+    DeviceRecord::new(device.member, BLOCK_SIZE, bytes, &areas).expect("only longer")
 }
 
 const fn ask(operation: Operation, block: u64, blocks: u32) -> Event {

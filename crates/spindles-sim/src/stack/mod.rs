@@ -7,6 +7,7 @@ mod maps;
 pub(crate) mod places;
 pub mod regions;
 pub mod rot;
+pub(crate) mod staged;
 pub(crate) mod superblocks;
 
 use crate::disk::{Disk, View};

@@ -2,6 +2,7 @@
 
 use crate::{
     Engine, RangeId,
+    engine::Closing,
     output::Output,
     stage::{BatchEvent, ColumnWrite, Context, Next, WriteId},
     staging::{Life, STAGE_STEP, Staging},
@@ -17,6 +18,11 @@ impl Engine {
     pub(super) fn append_stage(&mut self) -> bool {
         let is_recorded = self.metadata.is_recorded();
         if !is_recorded || self.metadata.may_count_on(self.members.missing()) {
+            return false;
+        }
+        let staging = self.staging.as_ref().expect("the array has a stage");
+        let is_in_haste = self.closing != Closing::Open || staging.is_awaited;
+        if !is_in_haste && staging.pace.waits_until(self.now).is_some() {
             return false;
         }
         let (present, lost) = (self.holders(), self.members.lost().count());
@@ -130,10 +136,12 @@ impl Engine {
     /// batch is written again.
     pub(crate) fn column_written(&mut self, holder: MemberIndex, result: MemberResult) {
         self.stage_io_failed(holder, result);
-        let event = self.staging().stage.column_done(result.is_ok());
+        let now = self.now;
+        let event = self.staging().stage.column_done(result.is_ok(), now);
         if event != BatchEvent::Answered {
             return;
         }
+        self.staging().answered(now);
         while let Some(WriteId(id)) = self.staging().stage.next_answered() {
             self.acknowledge(RangeId(id));
         }

@@ -593,14 +593,16 @@ impl Engine {
         let load = staging.load.as_mut().expect("it is being loaded");
         let current = load.current.as_mut().expect("a batch is loaded");
         let shape = current.judged.directory.batch.shape;
+        let is_superseded = current.judged.is_superseded;
         if current.copy == 0 {
-            match staging.stage.load(&current.judged.directory) {
+            let directory = &current.judged.directory;
+            match staging.stage.load(directory, is_superseded, self.now) {
                 Some(to) => current.to = to,
                 None => return self.load_fails(),
             }
         }
         let column = current.copy;
-        if column == shape.data || shape.blocks == 0 {
+        if column == shape.data || shape.blocks == 0 || is_superseded {
             load.current = None;
             return self.load_next();
         }
@@ -638,12 +640,11 @@ impl Engine {
         if !self.bad_blocks_are_stored() {
             return;
         }
-        let may_stage = self.members.lost().is_empty() && !self.is_growing();
         let staging = self.staging();
         let load = staging.load.as_mut().expect("it is being loaded");
         load.step = Step::Done;
         staging.is_wanted = true;
-        staging.life = if staging.is_on && may_stage && !load.lost_any {
+        staging.life = if staging.is_on && !load.lost_any {
             Life::On
         } else {
             Life::Draining

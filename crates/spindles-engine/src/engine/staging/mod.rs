@@ -33,11 +33,20 @@ impl Engine {
     /// Returns true if the stage is empty, and nothing is under way for it.
     pub(crate) fn stage_is_quiet(&self) -> bool {
         self.staging.as_ref().is_none_or(|staging| {
-            let gives_up = staging.is_stuck() && self.closing != Closing::Open;
+            let gives_up = self.leaves_staged();
             let stays = self.writes_nothing() || self.settings.read_only || gives_up;
-            let gives_up = stays && !staging.has_io() && staging.life != Life::Loading;
-            staging.life == Life::Off || gives_up
+            let releases = !self.own_flushes.is_quiet(Purpose::StageRelease);
+            let has_io = staging.has_io() || releases || staging.life == Life::Loading;
+            staging.life == Life::Off || stays && !has_io
         })
+    }
+
+    /// Returns true if a close places no more: it can't, or it did for long enough. The next opening
+    /// loads what is staged.
+    fn leaves_staged(&self) -> bool {
+        let staging = self.staging.as_ref().expect("the array has a stage");
+        let is_late = staging.is_late(self.now) && !staging.is_awaited;
+        self.closing != Closing::Open && (staging.is_stuck() || is_late)
     }
 
     /// Returns when the stage wants to be looked at.
@@ -52,10 +61,10 @@ impl Engine {
         MemberSet::all(self.geometry.members()).difference(self.members.lost())
     }
 
-    /// Returns true if a stage may begin to take writes, or continue to: no member is lost or about
-    /// to join, and the array is neither closing nor growing.
+    /// Returns true if a stage may begin to take writes, or continue to: no device is being filled
+    /// or about to join, and the array is neither closing nor growing (rule 7).
     fn may_stage(&self) -> bool {
-        self.members.lost().is_empty()
+        self.rebuilding().is_empty()
             && self.closing == Closing::Open
             && !self.replace.copies()
             && !self.holds_back()
@@ -71,14 +80,17 @@ impl Engine {
         if self.settings.read_only {
             return false; // What is staged stays staged.
         }
-        let is_stuck = self.staging.as_ref().is_some_and(Staging::is_stuck);
-        if is_stuck && self.closing != Closing::Open {
-            return false; // The next opening loads it.
-        }
         if self.writes_nothing() {
             return self.abandon_staged();
         }
-        self.live_stage() || self.append_stage() || self.release_staged() || self.place_staged()
+        if self.leaves_staged() {
+            return self.append_stage();
+        }
+        self.live_stage()
+            || self.append_stage()
+            || self.release_staged()
+            || self.place_staged()
+            || self.commit_staged()
     }
 
     fn is_stage_draining(&self) -> bool {
@@ -126,6 +138,7 @@ impl Engine {
         let staging = self.staging();
         staging.life = Life::Describing;
         staging.describing = holders.count();
+        staging.describes_again = false;
         staging.stage.restart(nonce);
         let (place, blocks) = (staging.descriptors, staging.header_blocks());
         for holder in holders.iter() {
@@ -152,18 +165,18 @@ impl Engine {
     /// Handles the result of a write of a descriptor.
     pub(crate) fn stage_described(&mut self, holder: MemberIndex, result: MemberResult) {
         self.stage_io_failed(holder, result);
-        let is_whole = self.members.lost().is_empty();
         let staging = self.staging();
         staging.describing -= 1;
+        staging.describes_again |= result.is_err();
         if staging.describing > 0 {
             return;
         }
-        if is_whole {
-            staging.life = Life::Tailing;
-            staging.tail = Tail::Due;
-        } else {
+        if staging.describes_again {
             staging.stage.recorded();
             staging.life = Life::Off;
+        } else {
+            staging.life = Life::Tailing;
+            staging.tail = Tail::Due;
         }
     }
 

@@ -1,11 +1,11 @@
 //! Placing: ordinary writes of the newest staged contents.
 
 use crate::{
-    Engine, RangeId,
+    Engine, Mutation, RangeId,
     plan::Ask,
     slots::SlotSet,
     stage::{Contents, Newest},
-    staging::{FILL_TO_PLACE, IDLE_NS, Life},
+    staging::{FILL_TO_PLACE, IDLE_NS, Life, PASS_BLOCKS, Staging},
     stripe::{Owner, Stage},
     system_io::Purpose,
 };
@@ -27,7 +27,7 @@ impl Engine {
         let staging = self.staging.as_ref().expect("the array has a stage");
         let is_idle = || {
             self.requests.all_free() && self.now.ns_since(staging.asked) >= IDLE_NS
-                || self.requests.any_waiting()
+                || staging.is_awaited
         };
         let rests = staging
             .failed
@@ -45,6 +45,7 @@ impl Engine {
         let most = self.client_ranges().div_ceil(2);
         let staging = self.staging.as_ref().expect("the array has a stage");
         let waits = staging.pass_flush.is_some() || staging.placing >= most;
+        let waits = waits || staging.is_awaited && self.mutated(Mutation::PlacingNeedsRoom);
         if waits || self.ranges.free_count() == 0 || !self.may_place() {
             return false;
         }
@@ -75,9 +76,13 @@ impl Engine {
     fn begin_pass(&mut self) -> bool {
         let staging = self.staging();
         let from = staging.next;
-        staging.stage.staged_from(from, &mut staging.pass);
+        let Staging { stage, pass, .. } = staging;
+        stage.staged_from(from, PASS_BLOCKS, pass);
         staging.is_pass_flushed = false;
         let Some(last) = staging.pass.last() else {
+            if staging.placing == 0 {
+                staging.pace.rests();
+            }
             return false;
         };
         staging.next = last.plus(1);
@@ -85,15 +90,29 @@ impl Engine {
         true
     }
 
+    /// Makes answered batches durable by themselves, a second after they are answered.
+    pub(super) fn commit_staged(&mut self) -> bool {
+        let staging = self.staging.as_ref().expect("the array has a stage");
+        let is_due = staging.commit_is_due(self.now);
+        if is_due {
+            self.flush_holders();
+        }
+        is_due
+    }
+
     /// Flushes the holders once for a pass, so that whole rows need no log (rule 4).
     fn flush_for_pass(&mut self) {
+        self.staging().is_pass_flushed = true;
+        self.flush_holders();
+    }
+
+    fn flush_holders(&mut self) {
         let present = self.present();
         let staging = self.staging();
         let (holders, mark) = staging.stage.flush();
         let holders = holders.iter().filter(|holder| present.contains(*holder));
         let holders = holders.collect();
         staging.pass_flush = Some(mark);
-        staging.is_pass_flushed = true;
         if self.flush_counted(holders, Purpose::StageFlush) == 0 {
             self.pass_flushed();
         }
@@ -174,8 +193,10 @@ impl Engine {
                 }
             }
         }
+        let now = self.now;
         let staging = self.staging();
         staging.placing += 1;
+        staging.pace.places(now);
         let is_durable = staging.stage.is_durable(rows.number);
         let taken = self.ranges.take();
         assert_eq!(taken, id, "the next free one");
@@ -197,6 +218,7 @@ impl Engine {
     pub(crate) fn staged_rows_placed(&mut self, id: RangeId, error: Option<RequestError>) {
         let range = &self.ranges[id];
         let (touched, start, end) = (range.touched, range.start, range.end);
+        let range_shape = range.shape;
         // The group may have been filled in for another stripe range only after this.
         for slot in touched.iter() {
             for row in start..end {
@@ -204,15 +226,16 @@ impl Engine {
                 self.staging().stage.place_ended(block, error.is_none());
             }
         }
-        let now = self.now;
+        let is_whole = touched == range_shape.all_data();
+        let (now, rows) = (self.now, end - start);
         self.ranges.give_back(id);
         let staging = self.staging();
-        staging.placing -= 1;
-        if error.is_some() {
-            staging.failed = Some(now);
-            staging.failures += 1;
-        } else {
-            staging.failures = 0;
+        staging.placed(error.is_none(), now);
+        if error.is_none() {
+            let blocks = u64::from(rows) * u64::from(touched.count());
+            staging.placed_blocks += blocks;
+            staging.whole_rows += if is_whole { rows.into() } else { 0 };
+            staging.pace.placed(blocks, now);
         }
     }
 }

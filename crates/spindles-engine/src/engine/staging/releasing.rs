@@ -24,6 +24,9 @@ impl Engine {
                 let staging = self.staging();
                 staging.stage.recorded();
                 staging.tail = Tail::Resting;
+                if staging.stage.is_empty() {
+                    staging.choice.emptied();
+                }
                 if staging.life == Life::Tailing {
                     staging.life = Life::Recording;
                     self.record_stage(true);
@@ -41,13 +44,13 @@ impl Engine {
             Life::On => {
                 let is_idle = self.requests.all_free()
                     && self.now.ns_since(staging.asked) >= IDLE_NS
-                    || self.requests.any_waiting();
+                    || staging.is_awaited;
                 is_idle || staging.stage.fill() >= FILL_TO_RELEASE
             }
             _ => return false,
         };
         // What is being placed can go with the rest soon, unless a request waits for room.
-        let all = all && (staging.placing == 0 || self.requests.any_waiting());
+        let all = all && (staging.placing == 0 || staging.is_awaited);
         if self.staging().stage.begin_release(all).is_none() {
             return false;
         }

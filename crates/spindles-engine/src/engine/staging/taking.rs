@@ -59,7 +59,8 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn stage_turn(&mut self, request: u32) -> Turn {
         let now = self.now;
-        self.staging().asked = now;
+        let staging = self.staging();
+        (staging.asked, staging.is_awaited) = (now, false);
         let slot = &self.requests[request];
         match slot.operation {
             Operation::Flush => Turn::Places,
@@ -86,6 +87,10 @@ impl Engine {
             return self.leave_to_places(request, left);
         }
         let staging = self.staging.as_ref().expect("the array has a stage");
+        if staging.stage.leaves_open(slot.next, left) {
+            self.refuse_staged(request);
+            return Turn::Stage;
+        }
         let mut cuts = staging.stage.cover().cut(slot.next, left);
         let cut = cuts.next().expect("blocks are left");
         drop(cuts);
@@ -122,7 +127,7 @@ impl Engine {
             if !is_write || self.bad.any() {
                 return self.leave_to_places(request, piece.blocks);
             }
-            if !self.is_part_of_rows(&mut piece) {
+            if !self.is_part_of_rows(&mut piece) || !self.is_chosen(&piece) {
                 return self.leave_to_places(request, piece.blocks);
             }
         }
@@ -136,6 +141,7 @@ impl Engine {
             return Turn::Stage;
         }
         if piece.is_touched {
+            self.staging().is_awaited = true;
             return Turn::Waits;
         }
         self.leave_to_places(request, piece.blocks)
@@ -171,6 +177,21 @@ impl Engine {
         // The first row is the first that could be whole.
         let end = first + u64::from(piece.blocks);
         first + (data - 1) * chunk >= end
+    }
+
+    /// Returns true if the mode stages this part of a row, whose group was located.
+    fn is_chosen(&mut self, piece: &Piece) -> bool {
+        let id = self.ranges.next_free();
+        let group = &self.groups[id.index()];
+        let (first, chunk) = (group.first_block, u64::from(group.blocks));
+        let row = (piece.block.0 - first.0) % chunk;
+        let slots = u64::from(group.data_chunks);
+        let staging = self.staging.as_mut().expect("the array has a stage");
+        let Staging { choice, stage, .. } = staging;
+        let cover = stage.cover();
+        let is_staged = |slot| cover.touches(first.plus(slot * chunk + row), 1);
+        let joins = || (0..slots).any(is_staged);
+        choice.stages(piece.block, piece.blocks, stage.fill(), joins)
     }
 
     /// Takes blocks of a request into the stage. Returns false if there is no room for them.

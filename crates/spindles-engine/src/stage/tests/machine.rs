@@ -107,7 +107,7 @@ impl Rig {
     /// Answers the writes of all columns. Returns the writes that are answered.
     fn done(&mut self, columns: u32) -> Vec<u32> {
         for column in 1..=columns {
-            let event = self.stage.column_done(true);
+            let event = self.stage.column_done(true, NOW);
             let is_last = column == columns;
             assert_eq!(
                 event == BatchEvent::Answered,
@@ -175,9 +175,9 @@ fn a_batch_is_written_again_after_a_holder_failed() {
     rig.take(100, 1, StageKind::Contents, true);
     assert_eq!(rig.append(&ALL), "0@4+1 0 fua, 1@4+1 0 fua, 2@4+1 0 fua, ");
     let first = rig.directory().batch.number;
-    assert_eq!(rig.stage.column_done(true), BatchEvent::Waits);
-    assert_eq!(rig.stage.column_done(false), BatchEvent::Waits);
-    assert_eq!(rig.stage.column_done(true), BatchEvent::Again);
+    assert_eq!(rig.stage.column_done(true, NOW), BatchEvent::Waits);
+    assert_eq!(rig.stage.column_done(false, NOW), BatchEvent::Waits);
+    assert_eq!(rig.stage.column_done(true, NOW), BatchEvent::Again);
     assert!(rig.stage.cover().is_empty() && rig.stage.next_answered().is_none());
     let context = Context {
         present: MemberSet::from_bits(0b11_1101),
@@ -298,14 +298,15 @@ fn the_stage_allocates_nothing() {
                     count += 1;
                 }
                 for _ in 0..count {
-                    stage.column_done(true);
+                    stage.column_done(true, NOW);
                 }
                 while stage.next_answered().is_some() {}
             }
             if stage.fill() < 128 {
                 continue;
             }
-            stage.staged_from(BlockIndex(seed >> 41 & 63), &mut blocks);
+            let most = blocks.capacity();
+            stage.staged_from(BlockIndex(seed >> 41 & 63), most, &mut blocks);
             for block in &blocks {
                 let newest = stage.take_to_place(*block).expect("staged");
                 stage.placed(*block, newest.number, true);

@@ -265,7 +265,7 @@ impl World {
             Flush => self.flush(look),
             Place => {
                 let mut blocks = Vec::with_capacity(8);
-                self.stage.staged_from(BlockIndex(0), &mut blocks);
+                self.stage.staged_from(BlockIndex(0), 8, &mut blocks);
                 for block in blocks {
                     self.place(block, false, look)?;
                 }
@@ -445,7 +445,7 @@ impl World {
             assert_eq!(event, BatchEvent::Waits);
             event = self
                 .stage
-                .column_done(!failed.get(column).copied().unwrap_or(false));
+                .column_done(!failed.get(column).copied().unwrap_or(false), NOW);
         }
         event
     }
@@ -906,7 +906,8 @@ impl World {
                 }
                 Fate::Void { .. } => continue,
             }
-            let slice = self.stage.load(directory).ok_or("no room to load")?;
+            let slice = self.stage.load(directory, judged.is_superseded, NOW);
+            let slice = slice.ok_or("no room to load")?;
             let (from, blocks) = (index(slice.first_block), directory.batch.shape.blocks);
             let contents = &solved[..index(blocks)];
             let mut values = contents.iter();
@@ -921,7 +922,9 @@ impl World {
                         .or_insert(value.copied().unwrap_or(ZEROS));
                 }
             }
-            self.memory[from..from + contents.len()].copy_from_slice(contents);
+            if !judged.is_superseded {
+                self.memory[from..from + contents.len()].copy_from_slice(contents);
+            }
             let columns = (0..).zip(&directory.columns);
             let cells = columns.flat_map(|(at, to)| {
                 let blocks = directory.batch.shape.blocks_of(at);
