@@ -1,4 +1,4 @@
-//! Reports writes that an array's stage absorbed, and that were not placed within the measured time.
+//! Reports writes that an array's stage absorbed, and that were not placed in the measured time.
 
 use super::{Kind, Rank, by_workload, percent};
 use crate::histogram::to_f64;

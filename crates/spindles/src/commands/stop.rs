@@ -50,8 +50,8 @@ struct Arguments {
     /// when the array is served again
     #[arg(long)]
     force: bool,
-    /// Place all that the stage holds, however long that takes. Otherwise the array closes after 10 s
-    /// at most, and places the rest when it is used again
+    /// Place all that the stage holds, however long that takes. Otherwise the array closes after
+    /// 10 s at most, and places the rest when it is used again
     #[arg(long)]
     place: bool,
     /// The array: its name, or its devices in any order; or the names of several
