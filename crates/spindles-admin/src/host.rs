@@ -5,7 +5,7 @@ pub use crate::assemble::Change;
 use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
 };
-use spindles_array::{Incident, Managed, Target};
+use spindles_array::{Incident, Managed, Target, await_resync};
 use spindles_block::MemberIndex;
 use spindles_device::identity::share_bytes;
 use spindles_device::is_address;
@@ -266,6 +266,7 @@ impl<'a> Host<'a> {
         match self {
             Self::Devices(devices) => {
                 prepare.map_or(Ok(()), |prepare| prepare())?;
+                prepare_for(devices, options, change)?;
                 assemble_to_change(devices, options, change).map(Opened::from)
             }
             Self::Served(served) => {
@@ -280,6 +281,7 @@ impl<'a> Host<'a> {
                 };
                 while_closed(*served, restructure, move |devices, options| {
                     prepare.map_or(Ok(()), |prepare| prepare())?;
+                    prepare_for(devices, options, &change)?;
                     let changed = assemble_to_change(devices, options, &change)?.target;
                     if let Change::Grow(_) = change {
                         // The growth has begun and continues on the open array.
@@ -293,6 +295,28 @@ impl<'a> Host<'a> {
             }
         }
     }
+}
+
+/// Places everything that is staged, if the change needs an empty stage.
+fn prepare_for(
+    devices: &[&str],
+    options: &AssembleOptions,
+    change: &Change,
+) -> Result<(), AssembleError> {
+    let Change::WriteBack(_) = change else {
+        return Ok(());
+    };
+    // Errors of the change come first.
+    let report = assemble_to_change(devices, &options.to_read(), change)?.report;
+    if !report.staged {
+        return Ok(());
+    }
+    let mut options = options.to_recover();
+    options.engine.drains = true;
+    let mut drained = assemble(devices, &options)?;
+    await_resync(drained.target.as_mut(), &mut |_, _| true);
+    drained.target.close()?;
+    Ok(())
 }
 
 /// Returns true if a device says that it belongs to an array, or is an export that does not answer

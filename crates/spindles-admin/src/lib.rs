@@ -34,6 +34,7 @@ pub mod settings;
 pub mod spare;
 pub mod survey;
 pub mod wipe;
+pub mod write_back;
 
 pub use spindles_format::Uuid;
 

@@ -1,5 +1,6 @@
 //! Describes an array and its members for users.
 
+use crate::write_back::WriteBack;
 use spindles_array::positions::positions;
 use spindles_array::snapshot::ArraySnapshot;
 use spindles_array::spare_report::{SpareReport, Taken};
@@ -32,6 +33,12 @@ pub struct ArrayReport {
     pub consistency: &'static str,
     /// The checksum of every block.
     pub checksum: &'static str,
+    /// Which small writes its stage takes.
+    pub write_back: WriteBack,
+    /// The most bytes that its stage holds; 0 without one.
+    pub stage_bytes: u64,
+    /// True if its stage may hold writes that are not placed.
+    pub staged: bool,
     /// The chunk size.
     pub chunk_bytes: u64,
     /// The block size.
@@ -148,6 +155,9 @@ pub(crate) fn bare_report(
         layout: geometry.layout_name(),
         consistency: "none",
         checksum: ChecksumKind::None.name(),
+        write_back: WriteBack::Off,
+        stage_bytes: 0,
+        staged: false,
         chunk_bytes: u64::from(geometry.chunk_blocks()) * block_bytes,
         block_bytes: block_size.bytes(),
         bytes: geometry.blocks() * block_bytes,

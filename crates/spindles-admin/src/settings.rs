@@ -3,6 +3,7 @@
 use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::errors::ChangeError;
 use crate::host::{Host, report_of};
+use crate::write_back::Wanted;
 use spindles_array::errors::AttachError;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::identity;
@@ -28,6 +29,27 @@ pub fn set_degraded_writes<'a>(
         return Err(ChangeError::NotRecorded { array });
     }
     Ok(report)
+}
+
+/// Gives an array a stage, changes what the stage takes, or takes it away. What is staged is placed
+/// first, and an array that was not closed in order is recovered. Errors before the superblocks are
+/// written leave the array unchanged.
+pub fn set_write_back<'a>(
+    host: impl Into<Host<'a>>,
+    options: &AssembleOptions,
+    wanted: Wanted,
+) -> Result<ArrayReport, ChangeError> {
+    let host = host.into();
+    let options = options.to_recover();
+    let change = Change::WriteBack(wanted);
+    host.may_change(&options, &change)?;
+    host.change(&options, &change)?.close()?;
+    let looked = host.look(&options)?.report;
+    if looked.write_back != wanted.mode {
+        let array = looked.name;
+        return Err(ChangeError::NotRecorded { array });
+    }
+    Ok(looked)
 }
 
 /// Error counters of a member, as far as they are known or until they were cleared.

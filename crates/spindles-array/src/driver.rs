@@ -506,6 +506,13 @@ impl Managed for Driver {
         }
     }
 
+    fn place_staged(&mut self) {
+        for array in tree::arrays_from_the_top(&self.core.carry) {
+            // Every array accepts it until it closes.
+            self.core.carry.command(array, Command::PlaceStaged).ok();
+        }
+    }
+
     fn rebuild_progress(&self) -> Option<RebuildProgress> {
         progress::rebuild(&self.core.carry)
     }

@@ -126,6 +126,9 @@ pub trait Managed {
         Ok(false)
     }
 
+    /// Lets a close place everything that is staged, however long that takes.
+    fn place_staged(&mut self) {}
+
     /// Stops the running jobs with that name that may be stopped.
     fn stop_job(&mut self, _name: &'static str) {}
 

@@ -210,6 +210,9 @@ pub struct ArrayRecord {
     pub bad_blocks_listed: bool,
     /// True if the stage may hold records. Goes with `Features::STAGE`.
     pub staged: bool,
+    /// True if the stage takes only writes that gain from it, instead of all parts of rows. Goes
+    /// with `Features::STAGE`.
+    pub write_back_auto: bool,
     /// The used sizes of the areas that all members use alike.
     pub shared: SharedAreas,
     /// Features in use.
@@ -370,6 +373,25 @@ impl ArrayRecord {
         self.features.refuse &= !Features::JOURNAL_DEVICE;
         if self.journal.device != Uuid::NIL {
             self.features.refuse |= Features::JOURNAL_DEVICE;
+        }
+    }
+
+    /// Returns true if the array has a stage.
+    #[must_use]
+    pub const fn has_stage(&self) -> bool {
+        self.features.refuse & Features::STAGE != 0
+    }
+
+    /// Gives the array a stage of this length on each member, or takes it away. The old stage is
+    /// empty.
+    pub fn set_stage(&mut self, bytes: u32) {
+        assert!(!self.staged, "what is staged is placed first");
+        self.shared.stage_bytes = bytes;
+        self.features.refuse &= !Features::STAGE;
+        if bytes > 0 {
+            self.features.refuse |= Features::STAGE;
+        } else {
+            self.write_back_auto = false;
         }
     }
 

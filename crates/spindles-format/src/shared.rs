@@ -6,9 +6,6 @@ use crate::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, DeviceRecord,
 };
 
-/// Limit on the bytes used in each journal, because replay reads the whole journal.
-const JOURNAL_BYTES_MAX: u32 = 32 << 20;
-
 /// The unit of lengths: each is encoded in two bytes.
 const UNIT_BYTES: u32 = 4096;
 
@@ -29,6 +26,9 @@ pub struct SharedAreas {
 }
 
 impl SharedAreas {
+    /// Limit on the bytes used in each journal, because replay reads the whole journal.
+    pub const JOURNAL_BYTES_MAX: u32 = 32 << 20;
+
     /// The length of its encoding.
     pub(crate) const BYTES: usize = 10;
 
@@ -46,7 +46,7 @@ impl SharedAreas {
         Self {
             bitmap_bytes: least(AreaKind::DIRTY_BITMAP).min(least(AreaKind::WRITTEN_BITMAP)),
             bad_blocks_bytes: least(AreaKind::BAD_BLOCKS),
-            journal_bytes: least(AreaKind::JOURNAL).min(JOURNAL_BYTES_MAX),
+            journal_bytes: least(AreaKind::JOURNAL).min(Self::JOURNAL_BYTES_MAX),
             headroom_bytes: least(AreaKind::HEADROOM),
             stage_bytes: 0,
         }

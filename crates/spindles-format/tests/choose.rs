@@ -69,6 +69,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         row_sums: false,
         bad_blocks_listed: false,
         staged: false,
+        write_back_auto: false,
         shared: spindles_format::SharedAreas::of(&[device]),
         features: Features::default(),
         member,

@@ -92,8 +92,9 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, \
              `scale_min`, `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, \
              `time_limit_s`, `members`, `host`, `folder`, `chunk`, `consistency`, `checksum`, \
-             `journal`, `rebuild_rate`, `read_policy`, `flushes`, `through`, `baseline`, \
-             `weights`, `control`, `nodes`, `ssh`, `agent`, `listen`, `system`, `workload`",
+             `journal`, `write_back`, `rebuild_rate`, `read_policy`, `flushes`, `through`, \
+             `baseline`, `weights`, `control`, `nodes`, `ssh`, `agent`, `listen`, `system`, \
+             `workload`",
         ),
         (
             format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),

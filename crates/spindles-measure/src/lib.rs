@@ -50,7 +50,7 @@ pub use prediction_check::{
 };
 pub use record::{
     Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,
-    Phase, Predicted, Record, Run, Stage, System, Trial, Workload,
+    Phase, Predicted, Record, Run, Stage, Staging, System, Trial, Workload,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use results::{

@@ -306,6 +306,27 @@ impl Stage {
     }
 }
 
+/// Use of the stage from which an array answers small writes, in the timed window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Staging {
+    /// Staged bytes at the begin.
+    pub begin_bytes: u64,
+    /// Staged bytes at the end.
+    pub end_bytes: u64,
+    /// Bytes written again before they were placed.
+    pub absorbed_bytes: u64,
+    /// Bytes placed.
+    pub placed_bytes: u64,
+}
+
+impl Staging {
+    /// The bytes by which the stage filled.
+    pub fn grown_bytes(&self) -> u64 {
+        self.end_bytes.saturating_sub(self.begin_bytes)
+    }
+}
+
 /// Progress of a job next to a workload, and afterwards alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -447,6 +468,9 @@ pub struct Run {
     /// Members that answered late.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_members: Vec<LateMember>,
+    /// Use of the array's stage for small writes, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staging: Option<Staging>,
     /// Bytes moved by the physical devices according to the kernel's counters. `None` if not
     /// readable.
     pub devices: Option<Traffic>,

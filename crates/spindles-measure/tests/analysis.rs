@@ -6,7 +6,7 @@ use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
     Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
     LateMember, MemberRate, MemberUse, Predicted, Quantity, Reason, Record, Requests, Run, Series,
-    Slot, System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts,
+    Slot, Staging, System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts,
     from_lines,
     statistics::Random,
     to_line,
@@ -169,6 +169,15 @@ const CAUSES: &[(&str, Plant)] = &[
             ceilings,
             ..Calibration::default()
         })));
+    }),
+    ("absorbed", |records| {
+        of_system(records, "raid5").for_each(|run| {
+            run.application.written = 100 << 20;
+            run.staging = Some(Staging {
+                end_bytes: 2 << 20,
+                ..Staging::default()
+            });
+        });
     }),
     ("late-members", |records| {
         of_system(records, "raid5").for_each(|run| {

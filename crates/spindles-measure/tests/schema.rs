@@ -9,7 +9,7 @@ use serde_json::Value;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     Beside, Calibration, Discard, Doubt, Evidence, JobShare, LateMember, LinkUse, MemberRate,
-    MemberUse, NodeRun, Record, Run, Stage, Traffic, Trial, from_lines, to_line,
+    MemberUse, NodeRun, Record, Run, Stage, Staging, Traffic, Trial, from_lines, to_line,
 };
 
 fn schema() -> Value {
@@ -32,6 +32,7 @@ fn records() -> Vec<Record> {
             ..LateMember::default()
         }],
         devices: Some(Traffic::default()),
+        staging: Some(Staging::default()),
         job: Some(JobShare::default()),
         trial: Some(Trial {
             of: "seeks".to_owned(),

@@ -1,7 +1,7 @@
 //! Alarms: events of an array that an administrator must know. Each kind has a name; similar mdadm
 //! events lend theirs.
 
-use crate::events::{ServerEvent, member_of};
+use crate::events::{ServerEvent, StageChange, member_of};
 use crate::losses::Losses;
 use spindles_array::{ArraySnapshot, SpaceChange, positions, why_out};
 use spindles_block::{MemberIndex, counted};
@@ -103,6 +103,11 @@ const NO_SPACE: AlarmKind = ours(
     "members lack space: writes are refused until they have it",
 );
 const SPACE_AGAIN: AlarmKind = ours("SpaceAgain", "writes have space again");
+const STAGE_FULL: AlarmKind = ours(
+    "StageFull",
+    "small writes come faster than the stage is placed; once until it is empty",
+);
+const STAGE_STUCK: AlarmKind = ours("StageStuck", "some staged writes can't be placed");
 const DOOR_UNGUARDED: AlarmKind = ours(
     "DoorUnguarded",
     "the process that unmounts the file of --fuse, or ends the block device of --ublk, has ended",
@@ -143,6 +148,8 @@ pub static ALARM_KINDS: &[&AlarmKind] = &[
     &MEMBER_SLOW,
     &NO_SPACE,
     &SPACE_AGAIN,
+    &STAGE_FULL,
+    &STAGE_STUCK,
     &DOOR_UNGUARDED,
     &CLOSED_UNCLEAN,
 ];
@@ -328,6 +335,7 @@ impl Watch {
             | ServerEvent::NotBack { .. }
             | ServerEvent::Unguarded { .. }
             | ServerEvent::Space { .. }
+            | ServerEvent::Stage { .. }
             | ServerEvent::Grows(_)
             | ServerEvent::State(_) => None,
         };
@@ -448,9 +456,37 @@ impl Watch {
             }
             ServerEvent::State(_) => None,
             ServerEvent::Space { array, change } => Some(space(array, change, arrays)),
+            ServerEvent::Stage { array, change } => self.stage(array, *change, arrays),
             ServerEvent::Unguarded { array, loss } => {
                 Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss))
             }
+        }
+    }
+
+    /// Returns the alarm for a change of a stage. A full stage is reported once until it is empty.
+    fn stage(
+        &mut self,
+        array: &str,
+        change: StageChange,
+        arrays: &[ArraySnapshot],
+    ) -> Option<Alarm> {
+        let key = (STAGE_FULL.name, array.to_owned(), None);
+        match change {
+            StageChange::Full => self.reported.insert(key).then(|| {
+                let what = "its stage is full: small writes are placed before they are answered, \
+                            until clients pause";
+                alarm(&[&STAGE_FULL], array, arrays, what)
+            }),
+            StageChange::Empty => {
+                self.reported.remove(&key);
+                None
+            }
+            StageChange::Stuck => {
+                let what = "some staged writes can't be placed, and stay in the stage: members \
+                            refuse them, or too many are missing";
+                Some(alarm(&[&STAGE_STUCK], array, arrays, what))
+            }
+            StageChange::Unstuck => None,
         }
     }
 
@@ -915,6 +951,22 @@ mod tests {
         let remedy = Remedy::ListLost("pool".to_owned());
         assert_eq!(alarms[0].remedy, Some(remedy));
         assert!(hear(1).is_empty());
+    }
+
+    #[test]
+    fn a_full_stage_is_reported_once_until_it_is_empty() {
+        let mut watch = Watch::default();
+        let mut hear = |change| {
+            let array = "pool".to_owned();
+            let alarms = watch.hear(&ServerEvent::Stage { array, change }, &[]);
+            alarms.first().map(|alarm| alarm.kinds[0].name)
+        };
+        assert_eq!(hear(StageChange::Full), Some("StageFull"));
+        assert_eq!(hear(StageChange::Full), None);
+        assert_eq!(hear(StageChange::Empty), None);
+        assert_eq!(hear(StageChange::Full), Some("StageFull"));
+        assert_eq!(hear(StageChange::Stuck), Some("StageStuck"));
+        assert_eq!(hear(StageChange::Unstuck), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use spindles_admin::spare::Taken;
 use spindles_array::{ArraySnapshot, DeviceSnapshot, Managed, SpaceChange, Target};
 use spindles_block::MemberIndex;
-use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
+use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus, StageStatus};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -38,6 +38,13 @@ pub enum ServerEvent {
         /// The change.
         change: SpaceChange,
     },
+    /// The stage of an array changed.
+    Stage {
+        /// The name of the array.
+        array: String,
+        /// The change.
+        change: StageChange,
+    },
     /// The array of this name was reopened, and is growing.
     Grows(String),
     /// The outermost array, of this name, has another state, or any of its arrays now has lost
@@ -50,6 +57,40 @@ pub enum ServerEvent {
         /// Message: what no longer works without the process.
         loss: String,
     },
+}
+
+/// A change of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageChange {
+    /// It is nearly full: further small writes are placed before they are answered.
+    Full,
+    /// All of it was placed and released.
+    Empty,
+    /// Some staged writes can't be placed.
+    Stuck,
+    /// They can be placed again.
+    Unstuck,
+}
+
+/// The fill of a stage from which it takes no further writes, in 256ths.
+const FULL_256: u32 = 243;
+
+impl StageChange {
+    /// Returns the changes between two states of a stage.
+    fn between(before: &StageStatus, after: &StageStatus) -> Vec<Self> {
+        let is_full = |stage: &StageStatus| stage.fill_256 >= FULL_256;
+        let changes = [
+            (!is_full(before) && is_full(after), Self::Full),
+            (
+                before.staged_blocks > 0 && after.staged_blocks == 0,
+                Self::Empty,
+            ),
+            (!before.is_stuck && after.is_stuck, Self::Stuck),
+            (before.is_stuck && !after.is_stuck, Self::Unstuck),
+        ];
+        let changes = changes.into_iter().filter(|(happened, _)| *happened);
+        changes.map(|(_, change)| change).collect()
+    }
 }
 
 impl ServerEvent {
@@ -86,7 +127,29 @@ impl ServerEvent {
                 change,
             }));
         }
+        all.extend(Self::stages(&before, arrays));
         all.extend(Self::state(&before, arrays, is_quiet));
+        all
+    }
+
+    /// Returns the changes of stages.
+    fn stages(before: &[ArraySnapshot], after: &[ArraySnapshot]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for array in after {
+            let old = before.iter().find(|old| old.uuid == array.uuid);
+            let old = old.and_then(|old| old.status.stage.as_ref());
+            let Some((old, new)) = old.zip(array.status.stage.as_ref()) else {
+                continue;
+            };
+            all.extend(
+                StageChange::between(old, new)
+                    .into_iter()
+                    .map(|change| Self::Stage {
+                        array: array.name.clone(),
+                        change,
+                    }),
+            );
+        }
         all
     }
 
@@ -308,7 +371,7 @@ mod tests {
     use spindles_admin::Uuid;
     use spindles_array::MemberSnapshot;
     use spindles_device::DeviceCounters;
-    use spindles_engine::{ArrayState, OutReason, ScrubStatus, Status};
+    use spindles_engine::{ArrayState, OutReason, ScrubStatus, StageState, Status, WriteBackMode};
 
     fn array(device: &str) -> ArraySnapshot {
         let status = Status {
@@ -385,6 +448,59 @@ mod tests {
         after[0].status.state = ArrayState::Healthy;
         assert!(ServerEvent::state(&before, &after, true).is_some());
         assert!(ServerEvent::state(&before, &after, false).is_none());
+    }
+
+    #[test]
+    fn changes_of_a_stage_are_events() {
+        let stage = |fill_256, staged_blocks, is_stuck| StageStatus {
+            mode: WriteBackMode::On,
+            state: StageState::On,
+            staged_blocks,
+            memory_blocks: 256,
+            memory_used_blocks: fill_256,
+            fill_256,
+            oldest_ns: None,
+            placing_blocks_per_s: 0,
+            is_paced: false,
+            is_stuck,
+            absorbed_blocks: 0,
+            placed_blocks: 0,
+            whole_rows: 0,
+            paced_ns: 0,
+        };
+        let (mut before, mut after) = ([array("disk")], [array("disk")]);
+        for (old, new, wanted) in [
+            (stage(0, 0, false), stage(200, 9, false), None),
+            (
+                stage(0, 0, false),
+                stage(250, 9, false),
+                Some(StageChange::Full),
+            ),
+            (stage(250, 9, false), stage(250, 9, false), None),
+            (
+                stage(250, 9, false),
+                stage(0, 0, false),
+                Some(StageChange::Empty),
+            ),
+            (
+                stage(9, 9, false),
+                stage(9, 9, true),
+                Some(StageChange::Stuck),
+            ),
+            (
+                stage(9, 9, true),
+                stage(9, 9, false),
+                Some(StageChange::Unstuck),
+            ),
+        ] {
+            (before[0].status.stage, after[0].status.stage) = (Some(old), Some(new));
+            let found = ServerEvent::stages(&before, &after);
+            let found = found.first().map(|event| match event {
+                ServerEvent::Stage { change, .. } => *change,
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(found, wanted);
+        }
     }
 
     /// An alarm that named the spare would make the administrator pull a working device, and break

@@ -369,6 +369,7 @@ impl Managed for Remote {
         begin_scrub_below(scrub: Scrub)
             -> Result<bool, CommandError> = Err(CommandError::Closing);
         stop_job(name: &'static str) -> () = ();
+        place_staged() -> () = ();
         attach([device] wanted: PlaceWanted, seen: Examined)
             -> Result<(String, MemberIndex), AttachError> = closing(device);
         bring_back([device]) -> Result<(String, MemberIndex), AttachError> = closing(device);
@@ -389,6 +390,7 @@ impl Managed for Remote {
                 ServerEvent::NotBack { .. }
                 | ServerEvent::Unguarded { .. }
                 | ServerEvent::Space { .. }
+                | ServerEvent::Stage { .. }
                 | ServerEvent::Grows(_)
                 | ServerEvent::State(_) => {}
             }

@@ -372,6 +372,7 @@ pub(crate) fn fresh_record(
         row_sums: false,
         bad_blocks_listed: false,
         staged: false,
+        write_back_auto: false,
         shared: SharedAreas::of(devices),
         features: Features::default(),
         member,

@@ -1,7 +1,9 @@
 //! Operations on arrays as values. A command line becomes one operation. This process performs it,
 //! or the server that has the array open, which gets absolute names of devices.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use spindles_admin::write_back::WriteBack;
 use spindles_layout::{Expression, ExpressionError};
 
 /// An operation on an array.
@@ -157,7 +159,31 @@ pub(crate) struct Scrub {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Set {
     pub degraded_writes: Option<bool>,
+    pub write_back: Option<WriteBackMode>,
+    pub write_back_size_bytes: Option<u64>,
     pub degraded: bool,
+}
+
+/// The small writes that an array answers from its stage.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WriteBackMode {
+    /// None: it has no stage
+    Off,
+    /// All of them
+    On,
+    /// Those that gain from it
+    Auto,
+}
+
+impl From<WriteBackMode> for WriteBack {
+    fn from(mode: WriteBackMode) -> Self {
+        match mode {
+            WriteBackMode::Off => Self::Off,
+            WriteBackMode::On => Self::On,
+            WriteBackMode::Auto => Self::Auto,
+        }
+    }
 }
 
 /// Makes devices spares of the array, or shared spares.
@@ -183,6 +209,7 @@ pub(crate) struct SpareRemove {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Stop {
     pub force: bool,
+    pub place: bool,
 }
 
 /// Records what the array is asked.

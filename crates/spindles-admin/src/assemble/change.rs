@@ -1,11 +1,14 @@
 //! Changes of an array that are applied during assembly.
 
 use crate::errors::AssembleError;
+use crate::write_back::{CantStage, Wanted, WriteBack, check, ring_bytes};
 use spindles_block::MemberSet;
 use spindles_engine::{
-    Extent, GrowthTarget, Persistence, PlanError, largest, plan_abort, plan_growth, plan_size,
+    Extent, GrowthTarget, Persistence, PlanError, Policy, largest, plan_abort, plan_growth,
+    plan_size,
 };
 use spindles_format::{ArrayRecord, Assembly, DeviceRecord, ErrorCounts, Text, Uuid};
+use spindles_layout::Geometry;
 use std::collections::BTreeMap;
 
 /// A change to apply during assembly.
@@ -22,6 +25,8 @@ pub enum Change {
     /// Set whether the array, and arrays inside it, may be written while missing members may be
     /// newer.
     DegradedWrites(bool),
+    /// Give it a stage, change the stage, or take it away. The stage is empty.
+    WriteBack(Wanted),
     /// Reset the error counters of these members, in this array or those inside it.
     ClearErrors(BTreeMap<Uuid, MemberSet>),
     /// Rename the array and the arrays inside it; maps each to its new name.
@@ -37,6 +42,8 @@ pub(super) struct Changes {
     pub(super) name: Option<Text<64>>,
     /// Whether writes are allowed while missing members may hold newer data.
     pub(super) degraded_writes: Option<bool>,
+    /// The length of its stage on each member, 0 for none, and the writes that it takes.
+    pub(super) stage: Option<(u32, WriteBack)>,
     /// The members whose error counters are reset.
     pub(super) clears_errors: MemberSet,
     /// True if its growth is reverted.
@@ -60,6 +67,10 @@ impl Changes {
         // The log refers to groups of the growing array.
         if self.aborts && !read_only && !clean {
             return Err(AssembleError::Changed);
+        }
+        if let Some(stage) = self.stage.filter(|_| !read_only) {
+            set_stage(array, stage)?;
+            persistence.changed = true;
         }
         persistence.changed |= self.aborts
             || self.journal.is_some()
@@ -88,6 +99,43 @@ impl Changes {
         }
         Ok(())
     }
+}
+
+/// Gives an array the stage of this length on each member, or takes it away.
+fn set_stage(array: &mut ArrayRecord, stage: (u32, WriteBack)) -> Result<(), AssembleError> {
+    let (bytes, mode) = stage;
+    if bytes != array.shared.stage_bytes {
+        if array.staged {
+            let array = array.name.to_string();
+            return Err(AssembleError::StaysStaged { array });
+        }
+        array.set_stage(bytes);
+    }
+    array.write_back_auto = mode == WriteBack::Auto;
+    Ok(())
+}
+
+/// Returns the length of the stage that an array is to have on each member.
+pub(super) fn stage_bytes(
+    assembly: &Assembly,
+    geometry: &Geometry,
+    policy: &Policy,
+    of_arrays: bool,
+    wanted: &Wanted,
+) -> Result<u32, CantStage> {
+    let array = &assembly.array;
+    if array.growth.older.is_some() {
+        return Err(CantStage::Growing);
+    }
+    if wanted.mode == WriteBack::Off {
+        return Ok(0);
+    }
+    check(geometry.level(), policy, of_arrays)?;
+    if array.has_stage() && wanted.memory_bytes.is_none() {
+        return Ok(array.shared.stage_bytes);
+    }
+    let devices: Vec<DeviceRecord> = assembly.records.iter().flatten().copied().collect();
+    ring_bytes(&array.shared, &devices, wanted.memory_bytes)
 }
 
 /// Returns the devices of an array that may grow.

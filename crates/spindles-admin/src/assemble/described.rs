@@ -1,10 +1,11 @@
 //! Describes an array from the superblocks of its devices.
 
-use super::change::{Change, Changes, back, plan, plan_larger, room};
+use super::change::{Change, Changes, back, plan, plan_larger, room, stage_bytes};
 use super::opening::Opening;
 use super::parts::Candidate;
 use crate::errors::AssembleError;
 use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport, bare_report};
+use crate::write_back::{WriteBack, memory_bytes};
 use spindles_array::NodeId;
 use spindles_array::positions::positions;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
@@ -172,8 +173,14 @@ impl Opening<'_> {
                 let members = members.get(&assembly.array.uuid).copied();
                 changes.clears_errors = members.unwrap_or_default();
             }
-            Some(Change::Grow(_) | Change::Size(_) | Change::Abort | Change::Journal(_)) | None => {
-            }
+            Some(
+                Change::Grow(_)
+                | Change::Size(_)
+                | Change::Abort
+                | Change::Journal(_)
+                | Change::WriteBack(_),
+            )
+            | None => {}
         }
         let array = assembly.array.name.to_string();
         let cant = |reason| AssembleError::CantGrow {
@@ -184,6 +191,12 @@ impl Opening<'_> {
             None | Some(Change::Names(_) | Change::DegradedWrites(_) | Change::ClearErrors(..)) => {
             }
             Some(Change::Journal(device)) => changes.journal = Some(device),
+            Some(Change::WriteBack(wanted)) => {
+                let (geometry, policy) = understand(&assembly)?;
+                let bytes = stage_bytes(&assembly, &geometry, policy, of_arrays, &wanted);
+                let bytes = bytes.map_err(|reason| AssembleError::CantStage { array, reason });
+                changes.stage = Some((bytes?, wanted.mode));
+            }
             Some(Change::Abort) => {
                 assembly = back(&assembly).ok_or(AssembleError::TooLate { array })?;
                 changes.aborts = true;
@@ -263,6 +276,9 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         bytes,
         generation: array.generation,
         last_written_s: array.last_written_s,
+        write_back: WriteBack::of(array),
+        stage_bytes: memory_bytes(array),
+        staged: array.staged,
         last_scrub_s: array.last_scrub_s,
         scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
         scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),

@@ -5,6 +5,7 @@ use super::described::{Described, knows};
 use super::opening::{Opening, read_found};
 use super::parts::{Candidate, Lost, innermost, leaves};
 use crate::errors::AssembleError;
+use crate::write_back;
 use spindles_array::NodeId;
 use spindles_block::MemberSet;
 use spindles_device::random;
@@ -288,6 +289,7 @@ impl Opening<'_> {
             persistence.opened_s = persistence.opened_s.filter(|_| engine.drawn.is_none());
             persistence.journal_device = described.journal.as_ref().map(|(_, device, _)| *device);
             take(&mut described.changes).apply(persistence, read_only)?;
+            config.write_back = write_back::of_engine(&persistence.array, engine.drains);
         }
         Ok(config)
     }

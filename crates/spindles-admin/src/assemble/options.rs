@@ -14,6 +14,8 @@ pub struct EngineOptions {
     /// A fixed seed in place of the kernel's randomness, for reproducible contents, as in tests.
     /// Then no times are recorded and no regions are marked ahead of writes.
     pub drawn: Option<u64>,
+    /// Takes nothing into the stage, and places what it holds before anything else is done.
+    pub drains: bool,
 }
 
 impl EngineOptions {

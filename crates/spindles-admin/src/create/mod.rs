@@ -21,6 +21,7 @@ pub(crate) use plan::plan_journal;
 pub use writing::Sync;
 
 use crate::errors::NAME_BYTES_MAX;
+use crate::write_back::memory_bytes;
 use devices::{Device, refuse_occupied};
 use plan::{Plan, Planner};
 use rustix::fs::{Access, access};
@@ -56,6 +57,8 @@ pub struct Created {
     pub bytes: u64,
     /// The checksum of every block.
     pub checksum: ChecksumKind,
+    /// The most bytes that its stage holds; 0 without one.
+    pub stage_bytes: u64,
     /// How data and redundancy were made to agree.
     pub sync: Sync,
     /// Data overwritten with `force`: each device, and a description.
@@ -225,6 +228,7 @@ impl<'a> New<'a> {
             members: record.members,
             bytes: geometry.blocks() * block_bytes,
             checksum: record.checksum,
+            stage_bytes: memory_bytes(record),
             sync,
             unused: self.plan.unused(),
             wiped: self.occupied,

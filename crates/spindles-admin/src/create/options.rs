@@ -1,5 +1,6 @@
 //! Options for a new array.
 
+use crate::write_back::Wanted;
 use spindles_block::BlockSize;
 use spindles_device::OpenOptions;
 use spindles_engine::{Policy, WriteHole};
@@ -26,6 +27,8 @@ pub struct CreateOptions {
     /// Allow writes without asking, even if they discard data of missing members: see
     /// `assemble::AssembleOptions::degraded`.
     pub degraded_writes: bool,
+    /// The stage for small writes.
+    pub write_back: Wanted,
     /// Accept devices that hold data.
     pub force: bool,
     /// How to open the devices.
@@ -46,6 +49,7 @@ impl CreateOptions {
             spares: Vec::new(),
             journal: None,
             degraded_writes: false,
+            write_back: Wanted::default(),
             force: false,
             open: OpenOptions::default(),
         }

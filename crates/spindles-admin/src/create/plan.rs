@@ -3,6 +3,7 @@
 use super::devices::Device;
 use super::options::CreateOptions;
 use crate::errors::CreateError;
+use crate::write_back::{self, WriteBack};
 use spindles_array::TooSmall;
 use spindles_block::{BlockIndex, MemberIndex, SizeBytes};
 use spindles_device::clock::since_1970_s;
@@ -196,6 +197,13 @@ impl<'a> Planner<'a> {
             checksum,
             &names,
         )?;
+        let wanted = &self.options.write_back;
+        if wanted.mode != WriteBack::Off && parent == Uuid::NIL {
+            let mut of_arrays = plan_members.iter();
+            let of_arrays = of_arrays.any(|member| matches!(member, Member::Array(_)));
+            write_back::check(level, policy, of_arrays)?;
+            write_back::give(&mut record, &records, wanted)?;
+        }
         Ok(Plan {
             record,
             geometry,
@@ -376,6 +384,7 @@ impl<'a> Planner<'a> {
             row_sums: false,
             bad_blocks_listed: false,
             staged: false,
+            write_back_auto: false,
             shared: SharedAreas::of(records),
             features: Features::default(),
             member,

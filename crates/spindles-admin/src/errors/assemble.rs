@@ -1,5 +1,6 @@
 //! Why devices could not be assembled.
 
+use crate::write_back::CantStage;
 use spindles_array::errors::AttachError;
 use spindles_block::RequestError;
 use spindles_device::clock::utc;
@@ -181,6 +182,23 @@ pub enum AssembleError {
         array: String,
         /// The reason.
         reason: PlanError,
+    },
+    /// It can't have such a stage.
+    #[error("array '{array}': {reason}")]
+    CantStage {
+        /// The array.
+        array: String,
+        /// The reason.
+        reason: CantStage,
+    },
+    /// What is staged can't be placed.
+    #[error(
+        "array '{array}': some staged writes can't be placed, so its stage stays as it is: bring \
+         back the missing members, or repair what its status lists"
+    )]
+    StaysStaged {
+        /// The array.
+        array: String,
     },
     /// A part of the array has moved already, so the growth can't be aborted.
     #[error(

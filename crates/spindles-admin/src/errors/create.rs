@@ -1,5 +1,6 @@
 //! Why an array could not be created.
 
+use crate::write_back::CantStage;
 use spindles_array::TooSmall;
 use spindles_block::{RequestError, SizeBytes};
 use spindles_device::errors::{CloseError, OpenError, in_folder};
@@ -139,6 +140,9 @@ pub enum CreateError {
         /// The reason.
         why: &'static str,
     },
+    /// It can't have a stage.
+    #[error(transparent)]
+    Stage(#[from] CantStage),
     /// The level can't be built that way.
     #[error("{0}")]
     Geometry(GeometryError),

@@ -156,6 +156,7 @@ impl Setup {
             row_sums: false,
             bad_blocks_listed: false,
             staged: false,
+            write_back_auto: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,

@@ -430,6 +430,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             row_sums: false,
             bad_blocks_listed: false,
             staged: false,
+            write_back_auto: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,

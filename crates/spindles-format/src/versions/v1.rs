@@ -39,6 +39,7 @@ const ROW_SUMS_AT: usize = 4059;
 const TIMES_AT: usize = 4064;
 const SHARED_AT: usize = 4080;
 const STAGED_AT: usize = 4090;
+const WRITE_BACK_AUTO_AT: usize = 4091;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= SCRUB_LEFT_AT);
@@ -104,7 +105,7 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4086, 2, "headroom length"),
     (4088, 2, "stage length"),
     (4090, 1, "staged"),
-    (4091, 1, "reserved"),
+    (4091, 1, "write-back auto"),
     (4092, 4, "checksum"),
 ];
 
@@ -203,6 +204,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
     out[BAD_BLOCKS_LISTED_AT] = u8::from(array.bad_blocks_listed);
     out[STAGED_AT] = u8::from(array.staged);
+    out[WRITE_BACK_AUTO_AT] = u8::from(array.write_back_auto);
     let mut writer = Writer(&mut out[TIMES_AT..]);
     writer.u64(array.last_written_s);
     writer.u64(array.last_scrub_s);
@@ -317,7 +319,7 @@ fn decode_known(bytes: &[u8; SUPERBLOCK_BYTES], known: u64) -> Decoded {
         .flag("it neither may nor may not be written while members are away")?;
     let bad_blocks_listed = Reader(&bytes[BAD_BLOCKS_LISTED_AT..])
         .flag("its list of bad blocks neither may nor may not have entries")?;
-    let staged = decode_staged(bytes, features, &shared)?;
+    let (staged, write_back_auto) = decode_staged(bytes, features, &shared)?;
     let mut times = Reader(&bytes[TIMES_AT..]);
     let array = ArrayRecord {
         uuid: identity.uuid,
@@ -344,6 +346,7 @@ fn decode_known(bytes: &[u8; SUPERBLOCK_BYTES], known: u64) -> Decoded {
         growth,
         bad_blocks_listed,
         staged,
+        write_back_auto,
         checksum,
         row_sums,
         shared,
@@ -490,12 +493,12 @@ fn decode_journal(
     Ok(journal)
 }
 
-/// Reads whether the stage may hold records, and checks its length.
+/// Reads whether the stage may hold records, and what it takes. Checks its length.
 fn decode_staged(
     bytes: &[u8; SUPERBLOCK_BYTES],
     features: Features,
     shared: &SharedAreas,
-) -> Result<bool, DecodeError> {
+) -> Result<(bool, bool), DecodeError> {
     let has_stage = shared.stage_bytes > 0;
     ensure(
         has_stage == (features.refuse & Features::STAGE != 0),
@@ -507,7 +510,13 @@ fn decode_staged(
         !staged || has_stage,
         "it has records of a stage, and no stage",
     )?;
-    Ok(staged)
+    let auto = Reader(&bytes[WRITE_BACK_AUTO_AT..])
+        .flag("its stage takes neither all small writes nor some of them")?;
+    ensure(
+        !auto || has_stage,
+        "its stage takes writes, and it has none",
+    )?;
+    Ok((staged, auto))
 }
 
 /// Reads the area table and the error counts.
@@ -709,8 +718,8 @@ mod tests {
         let (mut array, device) = with_stage();
         assert!(array.shared.stage_bytes > 16 << 20);
         let mut bytes = [0; SUPERBLOCK_BYTES];
-        for staged in [false, true] {
-            array.staged = staged;
+        for (staged, auto) in [(false, false), (true, false), (false, true), (true, true)] {
+            (array.staged, array.write_back_auto) = (staged, auto);
             encode(&array, &device, &mut bytes);
             let decoded = decode_known(&bytes, KNOWN);
             let mut written = array.clone();
@@ -743,6 +752,7 @@ mod tests {
         };
         assert!(!refused(|_| (), None));
         assert!(refused(|_| (), Some((STAGED_AT, 2))));
+        assert!(refused(|_| (), Some((WRITE_BACK_AUTO_AT, 2))));
         assert!(refused(
             |array| array.features.refuse &= !Features::STAGE,
             None
@@ -753,6 +763,11 @@ mod tests {
             array.features.refuse &= !Features::STAGE;
             array.shared.stage_bytes = 0;
             array.staged = true;
+        };
+        assert!(refused(unused, None));
+        let unused = |array: &mut ArrayRecord| {
+            array.set_stage(0);
+            array.write_back_auto = true;
         };
         assert!(refused(unused, None));
     }

@@ -4,6 +4,7 @@ use crate::experiment::fio::{FIO, FioWork};
 use crate::experiment::jobs::Job;
 use crate::experiment::replay::ReplayWork;
 use crate::experiment::systems::{Commands, Members, ModelledFileSystem, Mounting};
+use spindles_admin::write_back::WriteBack;
 use spindles_block::SizeBytes;
 use spindles_engine::{Policy, ReadPolicy};
 use spindles_format::ChecksumKind;
@@ -121,6 +122,8 @@ pub struct SystemSpec {
     pub checksum: Option<ChecksumKind>,
     /// A device or file for the journal of the array. The lab overwrites it.
     pub journal: Option<String>,
+    /// The small writes that the array answers from a stage; `None` for the default of `create`.
+    pub write_back: Option<WriteBack>,
     /// Rate guaranteed to jobs, in bytes of each member per second; `None` for the command line's.
     pub rebuild_rate: Option<u64>,
     /// Price, in the currency of the experiment.

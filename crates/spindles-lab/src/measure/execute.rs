@@ -13,6 +13,7 @@ use crate::measure::late::Watch;
 use crate::measure::measurement::{self, Measurement, Window};
 use crate::measure::recorder::{Clock, Collector, Recorder};
 use crate::measure::schedule::Draw;
+use crate::measure::staged;
 use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Instant, Operation, Reply, Request, RequestError};
 use spindles_device::TargetFacts;
@@ -68,10 +69,10 @@ pub(crate) fn run(
     let mut executor = Executor::ready(target, plan, orders)?;
     let of_target = watched(executor.target.facts());
     let watched = orders.watched.unwrap_or(&of_target);
-    let (members, watch) = (members_of(executor.target), Watch::begin(executor.target));
+    let members = members_of(executor.target);
+    let (stage, watch) = (staged::now(executor.target), Watch::begin(executor.target));
     (orders.ready)();
-    let seen = watched.now();
-    let thread = ThreadTime::now();
+    let (seen, thread) = (watched.now(), ThreadTime::now());
     let before = Clocks::now();
     let time = executor.target.clock();
     let began = time.now();
@@ -123,7 +124,7 @@ pub(crate) fn run(
             .record(flush_ns);
     }
     run.evidence = Some(evidence);
-    run.late_members = watch.end(target);
+    (run.late_members, run.staging) = (watch.end(target), staged::since(stage, target));
     run.counted = counted(plan, &run);
     if !time.is_virtual() {
         run.cpu_ns.workload = replay(plan, run.operations);

@@ -12,4 +12,5 @@ pub(crate) mod newfs;
 pub(crate) mod recorder;
 pub(crate) mod replay;
 pub(crate) mod schedule;
+mod staged;
 pub(crate) mod tool;

@@ -5,6 +5,7 @@ use crate::experiment::systems::Mounting;
 use crate::experiment::{BlockWork, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::machine::environment::mount_of;
 use crate::systems::targets::WatchedFolder;
+use spindles_admin::write_back::WriteBack;
 use spindles_block::SizeBytes;
 use spindles_device::{TargetFacts, physical_device_of};
 use spindles_format::ChecksumKind;
@@ -282,6 +283,7 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("consistency", spec.consistency.map(|policy| policy.name)),
         ("checksum", spec.checksum.and_then(checksum)),
         (System::JOURNAL, spec.journal.as_deref()),
+        ("write-back", spec.write_back.map(WriteBack::name)),
         ("rebuild rate", rate.as_deref()),
         ("flushes", spec.ignore_flushes.then_some("ignored")),
         ("read policy", spec.read_policy.map(|policy| policy.name)),

@@ -16,6 +16,7 @@ use crate::systems::pool::{self, CALIBRATED_BYTES_MAX};
 use crate::systems::scratch::{hole_bytes, remove_servers_left_over};
 use crate::systems::targets;
 use crate::systems::targets::commands::can_name;
+use spindles_admin::write_back::WriteBack;
 use spindles_block::counted;
 use spindles_device::{Backend, OpenOptions, device_of};
 use spindles_host::file_systems;
@@ -601,6 +602,9 @@ pub(crate) fn size_bytes(experiment: &Experiment) -> u64 {
     bytes.max().unwrap_or(0)
 }
 
+/// The least size of members if an array has a stage: one of 8 MiB then.
+const STAGED_BYTES_MIN: u64 = 1 << 30;
+
 /// Returns the size of each member that the lab creates.
 pub(crate) fn member_bytes(experiment: &Experiment) -> u64 {
     let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
@@ -609,10 +613,13 @@ pub(crate) fn member_bytes(experiment: &Experiment) -> u64 {
         .iter()
         .filter_map(|spec| spec.chunk_bytes);
     let chunk_bytes = chunks.chain(levels).max().unwrap_or(0);
-    pool::member_bytes(
+    let bytes = pool::member_bytes(
         needed_bytes(experiment, size_bytes(experiment)),
         chunk_bytes,
-    )
+    );
+    let has_stage = |spec: &SystemSpec| spec.write_back.is_some_and(|mode| mode != WriteBack::Off);
+    let stages = experiment.systems.iter().any(has_stage);
+    bytes.max(if stages { STAGED_BYTES_MIN } else { 0 })
 }
 
 /// Returns how much each member must hold: for workloads on blocks, for the files of workloads on

@@ -186,6 +186,7 @@ impl<'a> Runner<'a> {
             consistency: spec.consistency,
             checksum: spec.checksum,
             journal: spec.journal.as_deref(),
+            write_back: spec.write_back,
             is_served: spec.is_served,
             open: &open,
             engine: EngineOptions {

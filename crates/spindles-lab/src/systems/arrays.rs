@@ -3,6 +3,7 @@
 use crate::systems::targets::Site;
 use spindles_admin::assemble::{self, AssembleOptions};
 use spindles_admin::create::{self, CreateOptions, Sync};
+use spindles_admin::write_back::Wanted;
 use spindles_array::Target;
 use spindles_block::BlockSize;
 use spindles_device::ArrayFacts;
@@ -17,6 +18,10 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
         consistency: place.consistency,
         checksum: place.checksum,
         journal: place.journal.map(str::to_owned),
+        write_back: Wanted {
+            mode: place.write_back.unwrap_or_default(),
+            memory_bytes: None,
+        },
         // Experiments remove members.
         degraded_writes: true,
         force: true,

@@ -2,6 +2,7 @@
 //! remedy. A runner may also record a doubt of any kind; recorded and found doubts are shown
 //! together.
 
+mod absorbed;
 mod busy_machine;
 mod cache_effect;
 mod clock_coarse;
@@ -88,6 +89,7 @@ pub static KINDS: &[&Kind] = &[
     &cache_effect::KIND,
     &cache_effect::OF_FILES,
     &different_promises::KIND,
+    &absorbed::KIND,
     &different_paths::KIND,
     &shared_device::KIND,
     &busy_machine::KIND,

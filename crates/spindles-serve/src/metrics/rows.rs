@@ -4,7 +4,7 @@ use super::metric::{Facts, HistogramMetric, Kind, Metric, Samples};
 use crate::alarms::state_of;
 use spindles_array::{ArraySnapshot, DeviceSnapshot};
 use spindles_device::DeviceCounters;
-use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus};
+use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus, StageStatus};
 
 const SERVER: &[&str] = &["array"];
 const ARRAY: &[&str] = &["array"];
@@ -111,6 +111,53 @@ pub static METRICS: &[Metric] = &[
             });
         },
     ),
+    gauge(
+        "spindles_stage_staged_bytes",
+        ARRAY,
+        "Bytes in records of the array's stage that are not released.",
+        |facts, samples| of_stages(facts, samples, |stage, block| stage.staged_blocks * block),
+    ),
+    gauge(
+        "spindles_stage_size_bytes",
+        ARRAY,
+        "The most bytes that the array's stage holds.",
+        |facts, samples| {
+            of_stages(facts, samples, |stage, block| {
+                u64::from(stage.memory_blocks) * block
+            });
+        },
+    ),
+    gauge(
+        "spindles_stage_stuck",
+        ARRAY,
+        "1 if some staged writes can't be placed, else 0.",
+        |facts, samples| of_stages(facts, samples, |stage, _| stage.is_stuck.into()),
+    ),
+    counter(
+        "spindles_stage_absorbed_bytes_total",
+        ARRAY,
+        "Staged bytes that were written again before they were placed.",
+        |facts, samples| of_stages(facts, samples, |stage, block| stage.absorbed_blocks * block),
+    ),
+    counter(
+        "spindles_stage_placed_bytes_total",
+        ARRAY,
+        "Staged bytes that were placed.",
+        |facts, samples| of_stages(facts, samples, |stage, block| stage.placed_blocks * block),
+    ),
+    counter(
+        "spindles_stage_whole_rows_total",
+        ARRAY,
+        "Rows that were placed as a whole, without the log.",
+        |facts, samples| of_stages(facts, samples, |stage, _| stage.whole_rows),
+    ),
+    Metric {
+        name: "spindles_stage_paced_seconds_total",
+        kind: Kind::CounterOfNs,
+        help: "Time for which answers waited because the stage filled.",
+        labels: ARRAY,
+        sample: |facts, samples| of_stages(facts, samples, |stage, _| stage.paced_ns),
+    },
     gauge(
         "spindles_job_done_bytes",
         JOB,
@@ -367,6 +414,15 @@ fn member_state(state: Member) -> &'static str {
 fn of_arrays(facts: &Facts, samples: &mut Samples<'_>, number: impl Fn(&ArraySnapshot) -> u64) {
     for array in &facts.arrays {
         samples(&[&array.name], number(array));
+    }
+}
+
+/// Samples the arrays that use a stage. `number` gets the stage, and the bytes of a block.
+fn of_stages(facts: &Facts, samples: &mut Samples<'_>, number: impl Fn(&StageStatus, u64) -> u64) {
+    for array in &facts.arrays {
+        if let Some(stage) = &array.status.stage {
+            samples(&[&array.name], number(stage, array.block_bytes.into()));
+        }
     }
 }
 

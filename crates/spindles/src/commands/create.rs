@@ -5,6 +5,7 @@ use super::set::DegradedWrites;
 use crate::arrays;
 use crate::documents::changes::{self, InitialSync, Overwritten, Unused};
 use crate::failure::Usage;
+use crate::operation::WriteBackMode;
 use crate::plan;
 use crate::served;
 use crate::ui::Ui;
@@ -13,6 +14,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::Configuration;
 use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
 use spindles_admin::scan;
+use spindles_admin::write_back::Wanted;
 use spindles_array::lists::few;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_device::OpenOptions;
@@ -109,6 +111,14 @@ struct Arguments {
     /// see spindles set
     #[arg(long, value_name = "WHAT", default_value = "ask")]
     degraded_writes: DegradedWrites,
+    /// Which small writes the array answers from a stage on its members, before they are in their
+    /// places. For levels with parity on devices; see spindles set
+    #[arg(long, value_name = "WHAT", default_value = "off")]
+    write_back: WriteBackMode,
+    /// The most bytes that the stage holds, in memory and on each member [default: 64M, or what
+    /// the members have room for]
+    #[arg(long, value_name = "SIZE")]
+    write_back_size: Option<SizeBytes>,
     /// Overwrite what the devices hold
     #[arg(long)]
     force: bool,
@@ -169,7 +179,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     drop(on_progress);
     // A new array has nothing to log only if the user asked for that.
     let created = created.map_err(|error| match error {
-        CreateError::NoJournal { .. } => Usage::error(error),
+        CreateError::NoJournal { .. } | CreateError::Stage(_) => Usage::error(error),
         error => error.into(),
     })?;
     for note in expression.notes() {
@@ -242,6 +252,10 @@ fn options(arguments: &Arguments) -> anyhow::Result<CreateOptions> {
         spares: arguments.spares.clone(),
         journal: arguments.journal.clone(),
         degraded_writes: arguments.degraded_writes.allowed(),
+        write_back: Wanted {
+            mode: arguments.write_back.into(),
+            memory_bytes: arguments.write_back_size.map(|size| size.0),
+        },
         force: arguments.force,
         open: OpenOptions::default(),
     })
@@ -283,6 +297,12 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
     if let Some(journal) = &arguments.journal {
         ui.line(format!(
             "its journal lies on {journal}; without that device its members log"
+        ));
+    }
+    if created.stage_bytes > 0 {
+        ui.line(format!(
+            "small writes are answered from a stage of {}",
+            arrays::size(created.stage_bytes)
         ));
     }
     for spare in &arguments.spares {

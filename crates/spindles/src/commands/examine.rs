@@ -318,6 +318,8 @@ fn member<'a>(
         consistency: array.consistency.as_str(),
         checksum: array.checksum.name(),
         row_sums: array.row_sums,
+        stage_bytes: array.shared.stage_bytes,
+        staged: array.staged,
         level: array.level.as_str(),
         layout: array.layout.as_str(),
         chunk_bytes: chunk_bytes(array),
@@ -377,6 +379,15 @@ fn show_array(array: &ArrayRecord, ui: &Ui) {
         policy,
         array.checksum.name()
     ));
+    if array.has_stage() {
+        let holds = if array.staged {
+            "which may hold writes that are not placed"
+        } else {
+            "which is empty"
+        };
+        let size = arrays::size(array.shared.stage_bytes.into());
+        ui.line(format!("  a stage of {size}, {holds}"));
+    }
 }
 
 /// Returns the chunk size of an array.

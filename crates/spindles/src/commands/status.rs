@@ -23,11 +23,12 @@ use spindles_admin::plain;
 use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
 use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
 use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
+use spindles_admin::write_back::WriteBack;
 use spindles_array::{ArraySnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::OpenOptions;
 use spindles_device::notice::percent;
-use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
+use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, StageStatus, Status};
 use spindles_format::{ChecksumKind, ErrorCounts};
 use spindles_serve::control::Silent;
 use spindles_serve::sandbox::Sandbox;
@@ -252,6 +253,7 @@ fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec
         });
     }
     warnings.extend(lack_of_space(&survey.open));
+    warnings.extend(survey.open.iter().filter_map(stuck_stage));
     warnings.extend(words::scan::former(given, true));
     warnings.extend(
         survey
@@ -301,6 +303,18 @@ fn lack_of_space(open: &[ArraySnapshot]) -> Option<String> {
         outermost.name,
         lacking.join(", ")
     ))
+}
+
+/// Warns that some staged writes can't be placed.
+fn stuck_stage(array: &ArraySnapshot) -> Option<String> {
+    let stage = array.status.stage.as_ref();
+    stage.filter(|stage| stage.is_stuck).map(|_| {
+        format!(
+            "array '{}': some staged writes can't be placed, and stay in the stage until members \
+             take them: bring back missing members, or replace failing ones",
+            array.name
+        )
+    })
 }
 
 /// Says what is unknown about the arrays because devices were not read.
@@ -565,6 +579,32 @@ fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> BadBlocks 
     }
 }
 
+/// Describes for people what the stage of an open array holds.
+fn staged(stage: &StageStatus, block_bytes: u32) -> String {
+    let bytes = |blocks: u64| arrays::size(blocks * u64::from(block_bytes));
+    if stage.staged_blocks == 0 {
+        return "empty".to_owned();
+    }
+    let oldest = stage.oldest_ns.map_or_else(String::new, |age_ns| {
+        let age = arrays::duration(age_ns / 1_000_000_000);
+        format!(", the oldest for {age}")
+    });
+    let placed = match stage.placing_blocks_per_s {
+        0 => String::new(),
+        rate => format!(", placed at {}/s", bytes(rate)),
+    };
+    let waits = if stage.is_paced {
+        ", so full that answers wait"
+    } else {
+        ""
+    };
+    format!(
+        "holds {} ({} % full){oldest}{placed}{waits}",
+        bytes(stage.staged_blocks),
+        stage.fill_256 * 100 / 256
+    )
+}
+
 /// Describes the bitmaps for people.
 fn regions_line(regions: &RegionsStatus) -> String {
     let dirty = match regions.dirty {
@@ -761,6 +801,7 @@ impl View<'_> {
             arrays::policy(report.consistency, report.level),
             checksums(report, around)
         ));
+        self.show_write_back(report, depth);
         if depth == 0 && report.degraded_writes {
             line(
                 "  commands write it even while absent members may be newer (--degraded-writes \
@@ -783,6 +824,23 @@ impl View<'_> {
                 arrays::size(room)
             ));
         }
+    }
+
+    /// Shows the stage of an array, if it has one.
+    fn show_write_back(&self, report: &ArrayReport, depth: usize) {
+        if report.write_back == WriteBack::Off {
+            return;
+        }
+        let (mode, size) = (report.write_back.name(), arrays::size(report.stage_bytes));
+        let stage = self.open_array(report);
+        let stage = stage.and_then(|array| array.status.stage.as_ref());
+        let holds = match stage {
+            Some(stage) => staged(stage, report.block_bytes),
+            None if report.staged => "may hold writes that are not placed".to_owned(),
+            None => "empty".to_owned(),
+        };
+        let text = format!("  write-back {mode}, a stage of {size}, {holds}");
+        self.line(depth, text);
     }
 
     /// Shows the state of an array, when it was used, and what it has lost.

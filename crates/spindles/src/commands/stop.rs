@@ -14,6 +14,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, look};
 use spindles_admin::create::vanishes;
+use spindles_admin::host::Served as _;
 use spindles_admin::scan::Given;
 use spindles_admin::survey::{Server, server_of, servers_given};
 use spindles_device::OpenOptions;
@@ -49,6 +50,10 @@ struct Arguments {
     /// when the array is served again
     #[arg(long)]
     force: bool,
+    /// Place all that the stage holds, however long that takes. Otherwise the array closes after
+    /// 10 s at most, and places the rest when it is used again
+    #[arg(long)]
+    place: bool,
     /// The array: its name, or its devices in any order; or the names of several
     #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
@@ -68,7 +73,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let several = arrays::several(&arguments.devices)?;
     if !several.is_empty() {
         let force = arguments.force.then(|| "--force".to_owned());
-        let command = [COMMAND.name.to_owned()].into_iter().chain(force);
+        let place = arguments.place.then(|| "--place".to_owned());
+        let command = [COMMAND.name.to_owned()]
+            .into_iter()
+            .chain(force)
+            .chain(place);
         let command: Vec<String> = command.chain(arguments.scan.words()).collect();
         return do_each(&command, &several, ui);
     }
@@ -76,8 +85,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if found.server.is_none() {
         return Err(why_not(&found.given, &arguments.devices.join(" ")));
     }
-    let force = arguments.force;
-    operations::run(Stop { force }, &found, ui).map(drop)
+    let Arguments { force, place, .. } = arguments;
+    operations::run(Stop { force, place }, &found, ui).map(drop)
 }
 
 /// Returns true for a plain array, for memory, or for an array on it.
@@ -155,6 +164,9 @@ impl Perform for Stop {
         let name = serving.name();
         if !self.force {
             refuse_in_use(serving, &name)?;
+        }
+        if self.place {
+            serving.handle().managed().place_staged();
         }
         match serving.stop() {
             Ok(notes) => notes.iter().for_each(|note| ui.note(note)),

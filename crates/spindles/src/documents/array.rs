@@ -9,7 +9,7 @@ use spindles_admin::survey::Health;
 use spindles_array::{ArraySnapshot, DeviceSnapshot, Incident as DeviceIncident};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::DeviceCounters;
-use spindles_engine::{Member as MemberState, RegionsStatus, Status};
+use spindles_engine::{Member as MemberState, RegionsStatus, StageState, StageStatus, Status};
 use spindles_format::ErrorCounts;
 use std::fmt;
 
@@ -26,6 +26,7 @@ pub(crate) struct Array {
     pub consistency: String,
     /// The checksum of every block: `crc32c` or `none`.
     pub checksum: String,
+    pub write_back: WriteBack,
     pub chunk_bytes: u64,
     pub block_bytes: u32,
     pub bytes: u64,
@@ -67,6 +68,47 @@ pub(crate) struct Array {
     pub spares: Vec<Spare>,
     /// Null without bitmaps, and for an array that is not open.
     pub regions: Option<Regions>,
+}
+
+/// The stage of an array, from which it answers small writes before it places them.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct WriteBack {
+    /// The small writes that it takes: `off`, `on` or `auto`.
+    pub mode: String,
+    /// The most bytes that it holds; 0 without one.
+    pub size_bytes: u64,
+    /// It may hold writes that are not placed.
+    pub staged: bool,
+    /// Null unless the array is open and uses its stage.
+    pub in_use: Option<StageInUse>,
+}
+
+/// The stage of an open array. Sums count from the opening.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct StageInUse {
+    /// `off` while it is empty, `loading`, `on`, or `draining`.
+    pub state: String,
+    /// In records that are not released.
+    pub staged_bytes: u64,
+    /// Of its memory, or of the space on the members if that is fuller.
+    pub fill_percent: u32,
+    /// The age of the oldest record, or null.
+    pub oldest_ns: Option<u64>,
+    /// 0 if unknown.
+    pub placing_bytes_per_s: u64,
+    /// Answers wait, because it fills faster than it is placed.
+    pub paced: bool,
+    /// Some staged writes can't be placed.
+    pub stuck: bool,
+    /// Written again before they were placed.
+    pub absorbed_bytes: u64,
+    pub placed_bytes: u64,
+    /// Rows placed as a whole, without the log.
+    pub whole_rows: u64,
+    /// How long answers waited.
+    pub paced_ns: u64,
 }
 
 /// The state of an array, as `spindles status --help` explains.
@@ -293,6 +335,7 @@ impl Array {
         let numbers = |members: MemberSet| members.iter().map(|member| member.0).collect();
         let snapshot = snapshot_of(report, open);
         let regions = snapshot.and_then(|array| array.status.regions.as_ref());
+        let stage = snapshot.and_then(|array| array.status.stage.as_ref());
         let members = (0..).zip(&report.members);
         let members = members.map(|(index, member)| {
             let shown = Member::new(member, report.block_bytes, open);
@@ -305,6 +348,12 @@ impl Array {
             layout: report.layout.clone(),
             consistency: report.consistency.to_owned(),
             checksum: report.checksum.to_owned(),
+            write_back: WriteBack {
+                mode: report.write_back.name().to_owned(),
+                size_bytes: report.stage_bytes,
+                staged: report.staged,
+                in_use: stage.map(|stage| StageInUse::new(stage, report.block_bytes)),
+            },
             chunk_bytes: report.chunk_bytes,
             block_bytes: report.block_bytes,
             bytes: report.bytes,
@@ -422,6 +471,31 @@ impl DeviceErrors {
             corrupt_bytes: bytes(errors.corrupt_blocks),
             repaired_bytes: bytes(errors.repaired_blocks),
             slow_answers: errors.slow_answers,
+        }
+    }
+}
+
+impl StageInUse {
+    fn new(stage: &StageStatus, block_bytes: u32) -> Self {
+        let bytes = |blocks: u64| blocks * u64::from(block_bytes);
+        let life = match stage.state {
+            StageState::Off => "off",
+            StageState::Loading => "loading",
+            StageState::On => "on",
+            StageState::Draining => "draining",
+        };
+        Self {
+            state: life.to_owned(),
+            staged_bytes: bytes(stage.staged_blocks),
+            fill_percent: stage.fill_256 * 100 / 256,
+            oldest_ns: stage.oldest_ns,
+            placing_bytes_per_s: bytes(stage.placing_blocks_per_s),
+            paced: stage.is_paced,
+            stuck: stage.is_stuck,
+            absorbed_bytes: bytes(stage.absorbed_blocks),
+            placed_bytes: bytes(stage.placed_blocks),
+            whole_rows: stage.whole_rows,
+            paced_ns: stage.paced_ns,
         }
     }
 }

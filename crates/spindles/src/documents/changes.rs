@@ -275,6 +275,10 @@ pub(crate) struct Settings {
     pub of: Of,
     /// Commands write while absent members may be newer.
     pub degraded_writes: bool,
+    /// The small writes that its stage takes: `off`, `on` or `auto`.
+    pub write_back: String,
+    /// The most bytes that its stage holds; 0 without one.
+    pub write_back_size_bytes: u64,
 }
 
 /// The member that is out.

@@ -101,6 +101,10 @@ pub(crate) struct ExaminedMember<'a> {
     pub checksum: &'static str,
     /// It keeps a checksum of each row.
     pub row_sums: bool,
+    /// The length of its stage; 0 without one.
+    pub stage_bytes: u32,
+    /// Its stage may hold writes that are not placed.
+    pub staged: bool,
     pub level: &'a str,
     /// Empty if the level has only one.
     pub layout: &'a str,

@@ -14,6 +14,7 @@ mod sandbox;
 mod slices;
 mod tls;
 mod ublk;
+mod write_back;
 
 use crate::world::{Run, Running, World, has, pattern};
 use std::io::{Read as _, Write as _};

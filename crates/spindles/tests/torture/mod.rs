@@ -17,12 +17,12 @@
 #![allow(clippy::print_stdout, reason = "the figures, and skipped tests")]
 
 mod administrator;
-mod client;
+pub(crate) mod client;
 mod disk;
-mod ledger;
+pub(crate) mod ledger;
 mod library;
 mod memory;
-mod nbd;
+pub(crate) mod nbd;
 mod pairs;
 mod place;
 mod process;

@@ -18,6 +18,8 @@ const CHUNK_BLOCKS: u64 = 4;
 /// Blocks of the array that are used: few, so that writes overlap.
 const BLOCKS: u64 = 768;
 const MEMBER_BYTES: u64 = 16 << 20;
+/// The size of members that have room for a stage.
+const STAGED_MEMBER_BYTES: u64 = 256 << 20;
 /// The longest request, in blocks.
 const LONGEST: u64 = 48;
 /// Rounds without `SPINDLES_KILL_ROUNDS`.
@@ -37,6 +39,8 @@ struct Shape {
     /// True with parity: writes of whole stripes are not logged, which may cause errors.
     parity: bool,
     journal: bool,
+    /// True if small writes are answered from a stage.
+    staged: bool,
 }
 
 const fn shape(
@@ -52,6 +56,7 @@ const fn shape(
         data_chunks,
         parity: false,
         journal: false,
+        staged: false,
     }
 }
 
@@ -63,14 +68,23 @@ const fn with_parity(shape: &Shape, journal: bool) -> Shape {
     }
 }
 
+const fn with_stage(shape: &Shape) -> Shape {
+    Shape {
+        staged: true,
+        ..with_parity(shape, false)
+    }
+}
+
 /// Mirrors log nothing, so they have no journal device.
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 8] = [
     shape("raid1", &["a", "b", "c"], 2, 1),
     shape("raid10", &["a", "b", "c", "d"], 1, 2),
     with_parity(&shape("raid5", &["a", "b", "c"], 1, 2), false),
     with_parity(&shape("raid5", &["a", "b", "c", "d"], 1, 3), true),
     with_parity(&shape("raid6", &["a", "b", "c", "d", "e"], 2, 3), false),
     with_parity(&shape("raid6", &["a", "b", "c", "d"], 2, 2), true),
+    with_stage(&shape("raid5", &["a", "b", "c", "d"], 1, 3)),
+    with_stage(&shape("raid6", &["a", "b", "c", "d", "e"], 2, 3)),
 ];
 
 /// Totals over all rounds.
@@ -110,18 +124,24 @@ struct Round<'a> {
 impl<'a> Round<'a> {
     fn new(seed: u64, tally: &'a mut Tally) -> Self {
         let mut random = Random::new(seed);
-        let shape = &SHAPES[usize::try_from(seed % 6).expect("few")];
+        let shape = &SHAPES[usize::try_from(seed % 8).expect("few")];
         let place = World::new("", 0);
         for device in shape
             .members
             .iter()
             .chain(shape.journal.then_some(&JOURNAL))
         {
-            place.make(device, MEMBER_BYTES);
+            let bytes = if shape.staged {
+                STAGED_MEMBER_BYTES
+            } else {
+                MEMBER_BYTES
+            };
+            place.make(device, bytes);
         }
         let expression = format!("{}({})", shape.level, shape.members.join(","));
         let journal = if shape.journal { " --journal j" } else { "" };
-        let line = format!("create pool {expression} --chunk 16K{journal}");
+        let staged = if shape.staged { " --write-back on" } else { "" };
+        let line = format!("create pool {expression} --chunk 16K{journal}{staged}");
         place.tries(&line).expect("an array");
         let mut ledger = Ledger::new(random.any(), BLOCK_BYTES);
         ledger.opened(BLOCKS, 1);

@@ -9,6 +9,7 @@ use crate::experiment::systems::{
     self, Commands, FILE_SYSTEMS, FileSystem, Members, ModelledFileSystem, Mounting, fresh_shape,
     names,
 };
+use spindles_admin::write_back::WriteBack;
 use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
@@ -25,6 +26,7 @@ macro_rules! given {
             (&options::CONSISTENCY, span_of($raw.consistency.as_ref())),
             (&options::CHECKSUM, span_of($raw.checksum.as_ref())),
             (&options::JOURNAL, span_of($raw.journal.as_ref())),
+            (&options::WRITE_BACK, span_of($raw.write_back.as_ref())),
             (&options::REBUILD_RATE, span_of($raw.rebuild_rate.as_ref())),
             (&options::READ_POLICY, span_of($raw.read_policy.as_ref())),
             (&options::FLUSHES, span_of($raw.flushes.as_ref())),
@@ -182,6 +184,7 @@ impl Reader<'_> {
         let consistency = self.keep(self.consistency(raw, file)).flatten();
         let checksum = self.keep(self.checksum(raw, file)).flatten();
         let read_policy = self.keep(self.read_policy(raw, file)).flatten();
+        let write_back = self.keep(self.write_back(raw, file)).flatten();
         let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
         let rebuild_rate = self.keep(self.size(rate, "rebuild_rate")).flatten();
         let journal = raw.journal.as_ref().or(file.journal.as_ref());
@@ -196,6 +199,7 @@ impl Reader<'_> {
             checksum: checksum.filter(|_| means(&options::CHECKSUM)),
             journal: (journal.filter(|_| means(&options::JOURNAL)))
                 .map(|journal| journal.get_ref().clone()),
+            write_back: write_back.filter(|_| means(&options::WRITE_BACK)),
             rebuild_rate: rebuild_rate.filter(|_| means(&options::REBUILD_RATE)),
             price: self.keep(self.price(raw.price.as_ref())).flatten(),
             read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
@@ -247,6 +251,17 @@ impl Reader<'_> {
             &policies,
             Policy::by_name,
         )
+    }
+
+    /// Reads the write-back setting of a system, or that of the head.
+    fn write_back(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<WriteBack>, ExperimentError> {
+        let write_back = raw.write_back.as_ref().or(file.write_back.as_ref());
+        let names = WriteBack::ALL.map(WriteBack::name);
+        self.named(write_back, "write-back setting", &names, WriteBack::by_name)
     }
 
     /// Reads the checksum of a system's blocks, or that of the head.

@@ -166,6 +166,11 @@ pub(crate) static JOURNAL: SystemOption = SystemOption {
     means_something: |subject| subject.has(has_parity) && subject.outlives,
 };
 
+pub(crate) static WRITE_BACK: SystemOption = SystemOption {
+    name: "write_back",
+    ..JOURNAL
+};
+
 pub(crate) static REBUILD_RATE: SystemOption = SystemOption {
     name: "rebuild_rate",
     is_for: || "arrays on files or devices".to_owned(),
@@ -248,6 +253,7 @@ mod tests {
             &CONSISTENCY,
             &CHECKSUM,
             &JOURNAL,
+            &WRITE_BACK,
             &REBUILD_RATE,
             &READ_POLICY,
             &FLUSHES,
@@ -276,12 +282,12 @@ mod tests {
             (
                 "raid5($MEMBER0,$MEMBER1,a)",
                 &memory,
-                "chunk consistency checksum journal rebuild_rate flushes",
+                "chunk consistency checksum journal write_back rebuild_rate flushes",
             ),
             (
                 "raid0(raid10(4),raid5(3))",
                 &Members::Files,
-                "chunk consistency checksum journal rebuild_rate read_policy flushes",
+                "chunk consistency checksum journal write_back rebuild_rate read_policy flushes",
             ),
         ] {
             let subject = Subject::new(target, members);

@@ -85,6 +85,7 @@ pub fn existing_bytes(
         consistency: None,
         checksum: None,
         journal: None,
+        write_back: None,
         is_served: false,
         open,
         engine: EngineOptions::default(),

@@ -1,6 +1,7 @@
 //! The members and settings from which the lab makes a system.
 
 use spindles_admin::assemble::EngineOptions;
+use spindles_admin::write_back::WriteBack;
 use spindles_device::OpenOptions;
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
@@ -23,6 +24,8 @@ pub(crate) struct Site<'a> {
     pub checksum: Option<ChecksumKind>,
     /// Device of an array's journal; `None` for its members.
     pub journal: Option<&'a str>,
+    /// The write-back setting of an array; `None` for the default of `create`.
+    pub write_back: Option<WriteBack>,
     /// True if a server exports a single device, as for arrays.
     pub is_served: bool,
     /// Options for opening devices.

@@ -76,6 +76,7 @@ fn make(job: &Job, creation: &Creation) -> Result<u8, Ended> {
         consistency: creation.policy(),
         checksum: Some(creation.checksum()),
         journal: creation.journal.clone(),
+        write_back: creation.stage(),
         open: open_options(job),
         ..CreateOptions::new("box")
     };

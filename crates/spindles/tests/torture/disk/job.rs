@@ -1,6 +1,7 @@
 //! The job of a client.
 
 use serde::{Deserialize, Serialize};
+use spindles_admin::write_back::{Wanted, WriteBack};
 use spindles_block::BlockSize;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
@@ -92,6 +93,8 @@ pub(crate) struct Creation {
     /// The name of the policy.
     pub(crate) consistency: Option<String>,
     pub(crate) journal: Option<String>,
+    /// True if small writes are answered from a stage.
+    pub(crate) write_back: bool,
 }
 
 impl Creation {
@@ -107,6 +110,18 @@ impl Creation {
             ChecksumKind::Crc32c
         } else {
             ChecksumKind::None
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Wanted {
+        let mode = if self.write_back {
+            WriteBack::On
+        } else {
+            WriteBack::Off
+        };
+        Wanted {
+            mode,
+            memory_bytes: None,
         }
     }
 

@@ -9,6 +9,9 @@ use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Spec};
 const JOURNAL: &str = "journal";
 const JOURNAL_BYTES: u64 = 9 << 20;
 
+/// The size of disks that have room for a stage.
+const STAGED_BYTES: u64 = 256 << 20;
+
 /// An array and its disks.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
@@ -89,19 +92,28 @@ impl Shape {
             0 => (320 << 10, 80 << 20),
             _ => (320 << 10, 3 << 20),
         };
-        let size = |random: &mut Random| random.doubling(least, most) / 4096 * 4096;
+        let may_stage = !nested && !grows && has_parity(&expression);
+        let write_back = random.percent(40) && may_stage;
+        let size = |random: &mut Random| {
+            if write_back {
+                STAGED_BYTES
+            } else {
+                random.doubling(least, most) / 4096 * 4096
+            }
+        };
         let chunk_bytes = 4096 << random.below(if grows { 3 } else { 5 });
         let (bytes, differ) = (size(random), random.percent(40));
         let mut disks: Vec<(String, u64)> = names
             .iter()
             .map(|name| (name.clone(), if differ { size(random) } else { bytes }))
             .collect();
-        let has_journal = !nested && random.percent(20);
+        let has_journal = !nested && !write_back && random.percent(20);
         if has_journal {
             disks.push((JOURNAL.to_owned(), JOURNAL_BYTES));
         }
         let checksums = random.percent(60);
-        let consistency = (!checksums && random.percent(30)).then(|| "resync".to_owned());
+        let consistency =
+            (!checksums && !write_back && random.percent(30)).then(|| "resync".to_owned());
         Self {
             disks,
             expression,
@@ -114,6 +126,7 @@ impl Shape {
                 checksums,
                 consistency,
                 journal: None,
+                write_back,
             },
         }
     }
@@ -168,6 +181,7 @@ impl Shape {
             chunk_bytes,
             checksums,
             consistency,
+            write_back,
             ..
         } = &self.creation;
         let size = |disk: &(String, u64)| (disk.1 >> 10).to_string();
@@ -176,7 +190,7 @@ impl Shape {
             sizes.truncate(1);
         }
         format!(
-            "{} on disks of {} KiB, blocks of {block_bytes}, chunks of {} KiB{}{}{}",
+            "{} on disks of {} KiB, blocks of {block_bytes}, chunks of {} KiB{}{}{}{}",
             self.expression,
             sizes.join(", "),
             chunk_bytes >> 10,
@@ -189,8 +203,17 @@ impl Shape {
             } else {
                 ""
             },
+            if *write_back { ", a stage" } else { "" },
         )
     }
+}
+
+/// Returns true if the outermost level has parity.
+fn has_parity(expression: &Expression) -> bool {
+    let Expression::Array { level, .. } = expression else {
+        return false;
+    };
+    matches!(level.redundancy, Redundancy::Parity(_))
 }
 
 /// Returns true if `is_match` holds for the array or for one inside it.
