@@ -27,6 +27,8 @@ pub enum RequestKind {
     Read,
     /// Writes a range.
     Write,
+    /// Makes all that was written durable; has no range.
+    Flush,
 }
 
 /// A block request of the host.

@@ -83,6 +83,12 @@ impl Cache {
         page.is_some_and(|page| page.is_under_way)
     }
 
+    /// Returns true if the block waits to be written and is not under way.
+    pub(crate) fn is_changed(&self, block: Block) -> bool {
+        let page = self.pages.get(&block.place_bytes);
+        page.is_some_and(|page| page.changed_ns.is_some() && !page.is_under_way)
+    }
+
     /// Returns true if the block is in memory or on its way.
     pub(crate) fn knows(&self, block: Block) -> bool {
         self.pages.contains_key(&block.place_bytes)

@@ -5,7 +5,8 @@ use crate::cache::{Cache, Presence};
 use crate::cpus::Cpus;
 use crate::effect::{Effect, Effects};
 use crate::error::HostError;
-use crate::file_systems::{FileSystem, Options, Row};
+use crate::file_systems::{FileSystem, Options, Piece, Row};
+use crate::intent_log::{IntentLog, Next};
 use crate::machine::Machine;
 use crate::stream::Stream;
 use alloc::boxed::Box;
@@ -56,6 +57,8 @@ enum Step {
     Await(Block),
     /// Writes the inode of a file, after its data.
     SyncInode(FileId),
+    /// Waits until the changes of a file are in the intent log.
+    Log(FileId),
     /// Waits until all writes so far are answered.
     AwaitWrites,
 }
@@ -83,8 +86,11 @@ struct Actor {
 /// A request under way.
 #[derive(Debug)]
 struct UnderWay {
+    /// Empty for the intent log.
     blocks: Vec<Block>,
     is_write: bool,
+    /// Requests to the device that are not answered.
+    left: u32,
 }
 
 /// A modelled host with one file system on one device.
@@ -109,10 +115,19 @@ pub struct Host {
     throttled: VecDeque<u32>,
     /// Actors that have a file or wait for it, in order.
     locks: BTreeMap<FileId, VecDeque<u32>>,
+    log: IntentLog,
+    /// Bytes of each file that changed and are not in the intent log.
+    unlogged: BTreeMap<FileId, u64>,
+    /// The rest of the transaction being written.
+    batches: VecDeque<Vec<Block>>,
+    batches_under_way: u32,
     ready: VecDeque<u32>,
     done: VecDeque<(u32, Answer)>,
     error: Option<(u32, HostError)>,
 }
+
+/// Parts of a transaction under way at once, at most.
+const BATCHES_MAX: u32 = 32;
 
 /// Changed blocks that one search for old ones writes, at most.
 const WRITE_BACK_BLOCKS_MAX: usize = 1 << 16;
@@ -148,6 +163,10 @@ impl Host {
             waiting: BTreeMap::new(),
             throttled: VecDeque::new(),
             locks: BTreeMap::new(),
+            log: IntentLog::default(),
+            unlogged: BTreeMap::new(),
+            batches: VecDeque::new(),
+            batches_under_way: 0,
             ready: VecDeque::new(),
             done: VecDeque::new(),
             error: None,
@@ -182,7 +201,15 @@ impl Host {
 
     /// Takes the answer to a request.
     pub fn answered(&mut self, now: Instant, id: RequestId) {
-        let request = self.under_way.remove(&id).expect("it was sent");
+        let request = self.under_way.get_mut(&id).expect("it was sent");
+        request.left -= 1;
+        if request.left > 0 {
+            return;
+        }
+        let request = self.under_way.remove(&id).expect("just found");
+        if request.blocks.is_empty() {
+            self.logged();
+        }
         for block in &request.blocks {
             self.cache.end(*block);
             if request.is_write {
@@ -191,8 +218,11 @@ impl Host {
             let woken = self.waiting.remove(&block.place_bytes);
             self.ready.extend(woken.into_iter().flatten());
         }
-        let waits = self.writing_bytes > 0;
-        if !waits || self.writing_bytes <= self.machine.write_behind_bytes_max {
+        if request.is_write && self.file_system.transactions().is_some() {
+            self.batches_under_way -= 1;
+            self.send_batches();
+        }
+        if !self.is_throttled() {
             self.ready.extend(self.throttled.drain(..));
         }
         self.run(now);
@@ -250,6 +280,7 @@ impl Host {
         self.waiting.clear();
         self.throttled.clear();
         self.locks.clear();
+        self.log.end_actors();
         self.ready.clear();
         self.done.clear();
         self.streams.clear();
@@ -361,7 +392,11 @@ impl Host {
             }
             Action::Fsync(slot) => {
                 let file = self.open(actor, slot).file;
-                steps.extend([syscall, Step::WriteFile(file), Step::SyncInode(file)]);
+                if self.file_system.transactions().is_some() {
+                    steps.extend([syscall, Step::Log(file)]);
+                } else {
+                    steps.extend([syscall, Step::WriteFile(file), Step::SyncInode(file)]);
+                }
             }
             Action::SyncAll => steps.extend([syscall, Step::WriteAll, Step::AwaitWrites]),
             _ => {}
@@ -526,7 +561,7 @@ impl Host {
             Step::Read(range) => Ok(self.read_block(actor, range)),
             Step::Write(range) => self.write_block(now, actor, range),
             Step::Throttle => {
-                let waits = self.writing_bytes > self.machine.write_behind_bytes_max;
+                let waits = self.is_throttled();
                 if waits {
                     self.first(actor, [Step::Throttle]);
                     self.throttled.push_back(actor);
@@ -558,7 +593,14 @@ impl Host {
                 self.first(actor, steps);
                 Ok(true)
             }
+            Step::Log(file) => {
+                let bytes = self.unlogged.remove(&file).unwrap_or(0);
+                self.log.add(actor, bytes);
+                self.begin_log();
+                Ok(false)
+            }
             Step::AwaitWrites => {
+                self.end_transaction();
                 let under_way = self.under_way.values();
                 let block = under_way
                     .filter(|one| one.is_write)
@@ -763,7 +805,10 @@ impl Host {
         self.cache.change(block, true, now.0);
         let mut steps: Vec<Step> = effects.into_iter().map(Step::Effect).collect();
         steps.push(Step::Compute((next - range.at) * range.ns_per_kib / 1024));
-        if range.is_sync {
+        if self.file_system.transactions().is_some() {
+            *self.unlogged.entry(range.file).or_default() += next - range.at;
+            steps.extend(range.is_sync.then_some(Step::Log(range.file)));
+        } else if range.is_sync {
             self.write_blocks(&[block], true);
             steps.extend([Step::Await(block), Step::SyncInode(range.file)]);
         } else if next == (number + 1) * block_bytes {
@@ -806,8 +851,93 @@ impl Host {
         places.collect()
     }
 
+    /// Returns true if writers wait for the device.
+    fn is_throttled(&self) -> bool {
+        if self.file_system.transactions().is_some() {
+            let is_full = self.cache.changed_bytes() > self.machine.dirty_bytes_max;
+            return is_full && !self.batches.is_empty();
+        }
+        self.writing_bytes > self.machine.write_behind_bytes_max
+    }
+
+    /// Begins a transaction of all changed blocks, unless one is being written.
+    fn begin_transaction(&mut self, batch_bytes: u64) {
+        if self.batches_under_way > 0 {
+            return;
+        }
+        self.unlogged.clear();
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for (block, _) in self.cache.changed_until(u64::MAX - 1, usize::MAX) {
+            bytes += u64::from(block.bytes);
+            batch.push(block);
+            if bytes >= batch_bytes {
+                bytes = 0;
+                self.batches.push_back(core::mem::take(&mut batch));
+            }
+        }
+        self.batches.extend((!batch.is_empty()).then_some(batch));
+        self.send_batches();
+    }
+
+    /// Begins another transaction if blocks changed after the last one began.
+    fn end_transaction(&mut self) {
+        if let Some(bytes) = self.file_system.transactions()
+            && self.cache.changed_bytes() > 0
+        {
+            self.begin_transaction(bytes);
+        }
+    }
+
+    /// Sends parts of the transaction. Blocks that were freed meanwhile are left out.
+    fn send_batches(&mut self) {
+        while self.batches_under_way < BATCHES_MAX
+            && let Some(mut batch) = self.batches.pop_front()
+        {
+            batch.retain(|block| self.cache.is_changed(*block));
+            if batch.is_empty() {
+                continue;
+            }
+            for block in &batch {
+                self.cache.begin_write(*block, true);
+            }
+            self.batches_under_way += 1;
+            self.send(RequestKind::Write, batch);
+        }
+    }
+
+    /// Begins a write of the intent log, if actors wait and none is under way.
+    fn begin_log(&mut self) {
+        if let Some(bytes) = self.log.begin() {
+            let pieces = self.file_system.log(bytes);
+            self.send_pieces(&pieces, Vec::new(), false);
+        }
+    }
+
+    /// Goes on after a write or a flush of the intent log.
+    fn logged(&mut self) {
+        match self.log.answered() {
+            Next::Flush => {
+                let flush = Piece {
+                    kind: RequestKind::Flush,
+                    offset_bytes: 0,
+                    bytes: 0,
+                };
+                self.send_pieces(&[flush], Vec::new(), false);
+            }
+            Next::Done(actors) => {
+                self.ready.extend(actors);
+                self.begin_log();
+            }
+        }
+    }
+
     /// Writes blocks that changed until a moment.
     fn write_back(&mut self, until_ns: u64, most: usize) {
+        if let Some(bytes) = self.file_system.transactions() {
+            self.begin_transaction(bytes);
+            return;
+        }
         let changed = self.cache.changed_until(until_ns, most);
         for run in changed.chunk_by(|(_, before), (_, after)| *before && *after) {
             let blocks: Vec<Block> = run.iter().map(|(block, _)| *block).collect();
@@ -840,22 +970,34 @@ impl Host {
         }
     }
 
-    /// Sends a request for neighbouring blocks.
+    /// Sends requests for blocks.
     fn send(&mut self, kind: RequestKind, blocks: Vec<Block>) {
-        let bytes = blocks.iter().map(|block| u64::from(block.bytes)).sum();
         let is_write = kind == RequestKind::Write;
         if is_write {
+            let bytes: u64 = blocks.iter().map(|block| u64::from(block.bytes)).sum();
             self.writing_bytes += bytes;
         }
+        let pieces = self.file_system.requests(kind, &blocks);
+        self.send_pieces(&pieces, blocks, is_write);
+    }
+
+    /// Sends requests that are answered together.
+    fn send_pieces(&mut self, pieces: &[Piece], blocks: Vec<Block>, is_write: bool) {
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        self.requests.push_back(Request {
+        self.requests.extend(pieces.iter().map(|piece| Request {
             id,
-            kind,
-            offset_bytes: blocks[0].place_bytes,
-            bytes,
-        });
-        self.under_way.insert(id, UnderWay { blocks, is_write });
+            kind: piece.kind,
+            offset_bytes: piece.offset_bytes,
+            bytes: piece.bytes,
+        }));
+        let left = u32::try_from(pieces.len()).expect("few requests");
+        let under_way = UnderWay {
+            blocks,
+            is_write,
+            left,
+        };
+        self.under_way.insert(id, under_way);
     }
 }
 

@@ -15,6 +15,7 @@ mod effect;
 mod error;
 pub mod file_systems;
 mod host;
+mod intent_log;
 mod machine;
 mod stream;
 

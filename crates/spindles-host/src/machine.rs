@@ -76,6 +76,26 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Multiplies the costs of arrays.
+    #[must_use]
+    pub fn with_array_costs(mut self, factor: f64) -> Self {
+        for ns in [
+            &mut self.array_read_ns_per_kib,
+            &mut self.array_write_ns_per_kib,
+        ] {
+            *ns = whole(float(*ns) * factor);
+        }
+        self
+    }
+}
+
+/// Converts a cost to a float.
+#[expect(clippy::cast_precision_loss, reason = "costs are far below 2^53")]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
 /// Rounds to a whole number; negative numbers become 0.
 #[expect(
     clippy::cast_possible_truncation,

@@ -16,7 +16,9 @@ mod systems;
 
 pub use experiment::fio::{FIO, FioWork};
 pub use experiment::replay;
-pub use experiment::systems::modelled::{Draws, Modelled, ModelledLink, load_host};
+pub use experiment::systems::modelled::{
+    Draws, Modelled, ModelledLink, load_controller, load_host, load_software,
+};
 pub use experiment::systems::{Members, ModelledFileSystem};
 pub use experiment::trace as traces;
 pub use experiment::{

@@ -234,9 +234,9 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              in_flight or operations",
         ),
         (
-            system("target = \"single\"\nfs = \"zfs\""),
-            "x.toml, line 5: there is no file system \"zfs\": use one of ext4, ext3, ext2, xfs, \
-             btrfs, bare, ffs",
+            system("target = \"single\"\nfs = \"jfs\""),
+            "x.toml, line 5: there is no file system \"jfs\": use one of ext4, ext3, ext2, xfs, \
+             btrfs, bare, ffs, zfs",
         ),
         (
             system("target = \"single\"\nprice = -1"),

@@ -200,6 +200,12 @@ fn one_seed_gives_the_same_records_on_a_host() {
         [[system]]
         name = "bare"
         target = "raid0(3)"
+        [[system]]
+        name = "raidz"
+        target = "concat(3)"
+        controller = "cmd-crd-5500"
+        fs = "zfs"
+        mkfs = ["raidz1", "3"]
         [[workload]]
         kind = "bonnie"
         parameters = { size = "8M", seeks = 50 }
@@ -210,7 +216,7 @@ fn one_seed_gives_the_same_records_on_a_host() {
         [[workload]]
         kind = "varmail"
         parameters = { nfiles = 100, nthreads = 4, seconds = 5 }
-        systems = ["single", "stripe"]
+        systems = ["single", "stripe", "raidz"]
         [[workload]]
         kind = "dd-read"
         size = "4M"
@@ -232,6 +238,7 @@ fn one_seed_gives_the_same_records_on_a_host() {
         match run.workload.kind.as_str() {
             "dd-read" => assert_eq!((fs, cpu_ns), ("", 0)),
             _ if run.system.name == "bare" => assert!(fs == "bare" && cpu_ns > 0),
+            _ if run.system.name == "raidz" => assert!(fs == "zfs" && cpu_ns > 0),
             _ => assert!(fs == "ffs" && !predicted.not_modelled.is_empty() && cpu_ns > 0),
         }
     }
@@ -287,6 +294,157 @@ fn times_on_a_host_follow_from_synchronous_writes() {
     near(ms("sync", "newfs"), 10.0 * (9.0 * 17.0 + 2.0));
 }
 
+/// A controller of 1 ms for a request.
+const CONTROLLER: &str = r#"
+    name = "ms"
+    kind = "controller"
+    cache_mib = { value = 2, how = "stated", source = "test" }
+    high_percent = { value = 100, how = "stated", source = "test" }
+    low_percent = { value = 99, how = "stated", source = "test" }
+    destage_age_s = { value = 1000, how = "stated", source = "test" }
+    request_ms = { value = 1, how = "stated", source = "test" }
+    rate_mb_s = { value = 1000000, how = "stated", source = "test" }
+    read_ahead_kib = { value = 0, low = 0, high = 0, how = "assumed", source = "test" }
+"#;
+
+/// Writes that the cache has room for take the controller's time, others that of the disks; reads
+/// of what was written come from the cache.
+#[test]
+fn a_controller_answers_from_its_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("controller.toml");
+    fs::write(&file, CONTROLLER).unwrap();
+    let text = format!(
+        r#"
+        blocks = 2
+        [[system]]
+        name = "bare"
+        target = "single"
+        [[system]]
+        name = "cached"
+        target = "single"
+        controller = "{}"
+        [[workload]]
+        name = "small"
+        kind = "random-write"
+        size = "1M"
+        operations = 100
+        in_flight = 1
+        [[workload]]
+        name = "again"
+        kind = "random-read"
+        size = "8M"
+        operations = 100
+        in_flight = 1
+        [[workload]]
+        name = "large"
+        kind = "dd-write"
+        size = "16M"
+        chunk = "64K"
+    "#,
+        file.display()
+    );
+    let text = text.replace("blocks = 2", "");
+    let runs = run(&experiment(&text, &members(TURN)));
+    let ms = |system: &str, workload: &str| {
+        let mut of = runs.iter();
+        let run = of.find(|run| run.system.name == system && run.workload.name == workload);
+        run.unwrap().elapsed_ns as f64 / 1e6
+    };
+    let is_near = |ms: f64, expected: f64| (ms / expected - 1.0).abs() < 0.01;
+    assert!(is_near(ms("bare", "small"), 1000.0));
+    // 1 ms for each write, and for the flush at the end.
+    assert!(is_near(ms("cached", "small"), 101.0));
+    let again = ms("cached", "again");
+    assert!(
+        is_near(ms("bare", "again"), 1000.0) && again < 1090.0,
+        "{again}"
+    );
+    // Each write of 64 KiB takes 10 ms; those of the controller are larger.
+    let (bare, cached) = (ms("bare", "large"), ms("cached", "large"));
+    assert!(cached < bare * 0.6, "{cached} {bare}");
+    let cached = runs.iter().find(|run| run.system.name == "cached").unwrap();
+    let predicted = cached.predicted.as_ref().unwrap();
+    assert!(predicted.numbers.contains_key("controller cache_mib"));
+    assert!(
+        predicted
+            .assumed
+            .contains(&"controller read_ahead_kib".to_owned())
+    );
+    assert_eq!(cached.system.options["controller"], "ms");
+}
+
+/// A raidz reads a record from all its disks at once, and a stripe from one of them.
+#[test]
+fn zfs_uses_the_disks_itself() {
+    let text = r#"
+        [[system]]
+        name = "stripe"
+        target = "concat(3)"
+        fs = "zfs"
+        mkfs = ["stripe", "3"]
+        [[system]]
+        name = "raidz"
+        target = "concat(3)"
+        fs = "zfs"
+        mkfs = ["raidz1", "3"]
+        [[workload]]
+        kind = "oltp"
+        [workload.parameters]
+        filesize = "8M"
+        nfiles = 2
+        logfilesize = "1M"
+        nshadows = 8
+        ndbwriters = 1
+        aio = 1
+        usermode = 0
+        seconds = 10
+    "#;
+    let runs = run(&experiment(text, &hosted(TURN)));
+    let of = |system: &str| {
+        let of = runs.iter().filter(|run| run.system.name == system);
+        let each: Vec<f64> = of.map(|run| run.counted as f64).collect();
+        each.iter().sum::<f64>() / each.len() as f64
+    };
+    // Each record takes two disks of a raidz of three for 10 ms, and one of a stripe.
+    let ratio = of("stripe") / of("raidz");
+    assert!((1.5..=3.5).contains(&ratio), "{ratio}");
+}
+
+/// The software of an array multiplies what the host says of arrays.
+#[test]
+fn software_costs_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("software.toml");
+    let number = "value = 3, how = \"stated\", source = \"test\"";
+    let software = format!("name = \"s\"\nkind = \"software\"\ncost_factor = {{ {number} }}\n");
+    fs::write(&file, software).unwrap();
+    let system = |name: &str, more: &str| {
+        format!("[[system]]\nname = \"{name}\"\ntarget = \"raid0(2)\"\n{more}\n")
+    };
+    let text = format!(
+        "{}{}[[workload]]\nkind = \"iozone\"\nparameters = {{ size = \"1M\", record = \"64K\" }}\n",
+        system("plain", ""),
+        system("dear", &format!("software = \"{}\"", file.display()))
+    );
+    let runs = run(&experiment(&text, &hosted(TURN)));
+    let of = |system: &'static str| runs.iter().filter(move |run| run.system.name == system);
+    let mut pairs = 0;
+    for dear in of("dear") {
+        let is_pair = |run: &&Run| {
+            run.repetition_block == dear.repetition_block && run.workload == dear.workload
+        };
+        let plain = of("plain").find(is_pair).unwrap();
+        // 2 us more for each of 1024 KiB.
+        assert_eq!(
+            dear.cpu_ns.workload - plain.cpu_ns.workload,
+            2 * 1024 * 1000
+        );
+        pairs += 1;
+    }
+    assert!(pairs > 3, "{pairs}");
+}
+
 #[test]
 fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
     let system = |fs: &str, work: &str| {
@@ -305,10 +463,22 @@ fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
             "ffs is a modelled file system",
         ),
         (
+            Members::Files,
+            "controller = \"cmd-crd-5500\"",
+            "touch",
+            "controllers are modelled",
+        ),
+        (
+            members(TURN),
+            "software = \"ccd\"",
+            "seeks\"\nsize = \"4M\" #\"",
+            "`software` needs a host",
+        ),
+        (
             hosted(TURN),
             "fs = \"ext4\"",
             "touch",
-            "choose `fs` among bare, ffs",
+            "choose `fs` among bare, ffs, zfs",
         ),
         (
             hosted(TURN),
@@ -343,10 +513,25 @@ fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
             "members = { model = \"exos-x18-18tb\", start = \"1K\" }",
             "`start` is a size",
         ),
+        (
+            "members = { model = \"exos-x18-18tb\", length = \"much\" }",
+            "`length` is a size",
+        ),
+        (
+            "members = \"model:exos-x18-18tb\"",
+            "sata-600 is no controller",
+        ),
     ] {
         let text = format!(
             "name = \"test\"\n{head}\n{}",
-            system("fs = \"ffs\"", "touch")
+            system(
+                if words.contains("controller") {
+                    "controller = \"sata-600\""
+                } else {
+                    "fs = \"ffs\""
+                },
+                "touch"
+            )
         );
         let error = Experiment::parse("test.toml", &text)
             .unwrap_err()
@@ -583,6 +768,10 @@ fn what_is_not_modelled_is_refused() {
         (system("raid1(/dev/sdx,/dev/sdy)", ""), "names real devices"),
         (system("/dev/sdx", ""), "names real devices"),
         (system("raid5(3)", "fs = \"xfs\""), "xfs is not modelled"),
+        (
+            system("raid1(2)", "controller = \"cmd-crd-5500\"") + "beside = \"scrub\"\n",
+            "jobs behind a controller are not modelled",
+        ),
         (
             work("kind = \"dd-parallel\""),
             "all members at once is not modelled",

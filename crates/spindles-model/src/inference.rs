@@ -72,8 +72,8 @@ pub(crate) fn zones_from_tracks(tracks: &Tracks) -> Vec<Zone> {
             sectors_per_track,
             used_sectors_per_track: sectors_per_track,
             first_angle_sectors: 0.0,
-            track_skew_sectors: (sectors * tracks.track_skew).round(),
-            cylinder_skew_sectors: (sectors * tracks.cylinder_skew).round(),
+            track_skew_sectors: (sectors * tracks.track_skew).ceil(),
+            cylinder_skew_sectors: (sectors * tracks.cylinder_skew).ceil(),
         }
     };
     (0..count).map(zone).collect()

@@ -1,10 +1,12 @@
-//! Modelled disks and links in virtual time. A [`World`] takes requests with the moment they were
-//! sent, and answers them at moments computed in closed form. The crate reads no file and no clock:
+//! Modelled disks, links and controllers in virtual time. A [`World`] takes requests with the
+//! moment they were sent, and answers them at moments computed in closed form. The crate reads no
+//! file and no clock:
 //! callers pass texts and times. Same parameters, draw and requests: same answers.
 
 #![forbid(unsafe_code)]
 
 mod account;
+mod controller;
 mod disciplines;
 mod draw;
 mod drive;
@@ -24,6 +26,7 @@ mod replay;
 mod world;
 
 pub use account::Account;
+pub use controller::{Controller, Surroundings};
 pub use draw::Draw;
 pub use drive_folder::{DriveTexts, Measured, parse_drive, parse_requests};
 pub use fault::{Fault, Problem};

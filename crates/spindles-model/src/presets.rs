@@ -19,11 +19,12 @@ macro_rules! preset {
     };
 }
 
-/// Disks by year, then links, then hosts.
+/// Disks by year, then links, controllers, software and hosts.
 static PRESETS: &[Preset] = &[
     preset!("quantum-xp32150w"),
     preset!("maxtor-94098u8"),
     preset!("wdc-wd400bb"),
+    preset!("ata-20gb-7200"),
     preset!("wdc-wd1600jd"),
     preset!("hitachi-hds725050"),
     preset!("seagate-st3750640as"),
@@ -38,11 +39,21 @@ static PRESETS: &[Preset] = &[
     preset!("pci-32-33"),
     preset!("fast-ethernet"),
     preset!("gigabit-2000"),
+    preset!("cmd-crd-5500" of "controllers"),
+    preset!("raidion-ltx" of "controllers"),
+    preset!("infortrend-2008" of "controllers"),
+    preset!("ccd" of "software"),
+    preset!("raidframe" of "software"),
+    preset!("vinum" of "software"),
     preset!("ppro-200-freebsd-2.2" of "hosts"),
+    preset!("p166-openbsd-3.3" of "hosts"),
+    preset!("athlon-2400-openbsd-3.3" of "hosts"),
     preset!("p4-2400-netbsd-3" of "hosts"),
+    preset!("opteron-2008-solaris-10" of "hosts"),
 ];
 
-/// The names of all presets: disks by year, then links, then hosts.
+/// The names of all presets: disks by year, then links, controllers, software and
+/// hosts.
 pub fn preset_names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|preset| preset.0)
 }
@@ -59,6 +70,7 @@ pub fn preset(name: &str) -> Result<Parameters, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::{Controller, Surroundings};
     use crate::draw::Draw;
     use crate::world::World;
     use std::collections::BTreeSet;
@@ -70,7 +82,15 @@ mod tests {
             assert_eq!(parameters.name, name);
             for draw in [Draw::nominal(1), Draw::seeded(2), Draw::seeded(3)] {
                 let mut world = World::new();
-                if parameters.kind.name == "link" {
+                if parameters.kind.name == "controller" {
+                    let around = Surroundings {
+                        openings: 1,
+                        sorts: true,
+                        stripe_bytes: 1 << 18,
+                        capacity_bytes: 1 << 30,
+                    };
+                    Controller::new(&parameters, &draw, around).unwrap();
+                } else if parameters.kind.name == "link" {
                     world.add_link(parameters.link(&draw).unwrap());
                 } else if parameters.kind.is_disk() {
                     let disk = world.add_disk(&parameters, &draw, &[]);
@@ -89,7 +109,9 @@ mod tests {
             let stem = path.file_name().unwrap().to_str().unwrap();
             stem.strip_suffix(".toml").map(str::to_owned)
         };
-        let files = listed(folder.to_owned()).chain(listed(format!("{folder}/hosts")));
+        let folders =
+            ["", "/controllers", "/software", "/hosts"].map(|part| format!("{folder}{part}"));
+        let files = folders.into_iter().flat_map(listed);
         let files: BTreeSet<String> = files
             .filter_map(|file| name(file.unwrap().path()))
             .collect();

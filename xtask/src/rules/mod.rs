@@ -3,6 +3,7 @@
 mod absences;
 mod adr;
 mod banned_words;
+mod clocks;
 mod dependencies;
 mod fault_model;
 mod figures;
@@ -68,6 +69,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &absences::RULE,
     &adr::RULE,
     &banned_words::RULE,
+    &clocks::RULE,
     &dependencies::RULE,
     &fault_model::RULE,
     &figures::RULE,

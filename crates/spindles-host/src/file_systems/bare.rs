@@ -13,6 +13,7 @@ pub(super) static ROW: Row = Row {
     year: None,
     about: "extents of 1 MiB from the front of the device, without metadata",
     not_modelled: &["names", "folders", "inodes", "dates"],
+    moves_blocks: false,
     options: |mkfs, mount| match (mkfs, mount) {
         ([], "") => Ok(Options::default()),
         _ => Err("bare takes no options: leave out `mkfs` and `mount`"),

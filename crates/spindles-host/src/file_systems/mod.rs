@@ -5,13 +5,16 @@ mod bare;
 mod ffs;
 mod files; // Not a row: the places of files, for several rows.
 mod options; // Not a row: the options of all rows.
+mod zfs;
 
-use crate::block::Block;
+use crate::block::{Block, RequestKind};
 use crate::effect::Effects;
 use crate::error::HostError;
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt::Debug;
-pub use options::Options;
+pub use options::{Options, Vdev};
 use spindles_workload::file::FileId;
 
 /// A row of the table.
@@ -25,6 +28,9 @@ pub struct Row {
     pub about: &'static str,
     /// What the row leaves out.
     pub not_modelled: &'static [&'static str],
+    /// True if its blocks get new places with each write, so that it reads no block of the device
+    /// that it has not written.
+    pub moves_blocks: bool,
     /// Parses the arguments of its mkfs, and its mount options.
     pub options: fn(&[&str], &str) -> Result<Options, &'static str>,
     pub(crate) make: Make,
@@ -34,7 +40,7 @@ pub struct Row {
 type Make = fn(u64, &Options, bool) -> Result<Box<dyn FileSystem>, HostError>;
 
 /// Every file system.
-pub static ROWS: &[&Row] = &[&bare::ROW, &ffs::ROW];
+pub static ROWS: &[&Row] = &[&bare::ROW, &ffs::ROW, &zfs::ROW];
 
 /// Returns the row of that name.
 pub fn by_name(name: &str) -> Option<&'static Row> {
@@ -69,4 +75,29 @@ pub(crate) trait FileSystem: Debug + Send {
     fn sync(&mut self, file: FileId, effects: &mut Effects);
     /// Returns true if data is written before a write is answered.
     fn is_sync(&self) -> bool;
+    /// If changes are written all at once, as a transaction: the bytes that go out together.
+    fn transactions(&self) -> Option<u64> {
+        None
+    }
+    /// Returns the requests that make so many bytes durable in an intent log.
+    fn log(&mut self, _bytes: u64) -> Vec<Piece> {
+        Vec::new()
+    }
+    /// Returns the requests to the device for blocks, which are neighbours unless there are
+    /// transactions.
+    fn requests(&mut self, kind: RequestKind, blocks: &[Block]) -> Vec<Piece> {
+        vec![Piece {
+            kind,
+            offset_bytes: blocks[0].place_bytes,
+            bytes: blocks.iter().map(|block| u64::from(block.bytes)).sum(),
+        }]
+    }
+}
+
+/// A request to the device, without a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) kind: RequestKind,
+    pub(crate) offset_bytes: u64,
+    pub(crate) bytes: u64,
 }

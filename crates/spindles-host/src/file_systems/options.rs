@@ -12,6 +12,18 @@ pub enum Metadata {
     Asynchronous,
 }
 
+/// How records lie on the disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Vdev {
+    /// On one disk each, disk after disk.
+    #[default]
+    Stripe,
+    /// On every disk.
+    Mirror,
+    /// In columns over all disks, with so many columns of parity.
+    Raidz(u8),
+}
+
 /// The options of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -27,6 +39,10 @@ pub struct Options {
     pub metadata: Metadata,
     /// True if data is written before a write is answered.
     pub is_sync: bool,
+    /// How a file system that takes several disks uses them.
+    pub vdev: Vdev,
+    /// The number of these disks; 0 for one.
+    pub disks: u32,
 }
 
 /// Parses a count of bytes with an optional suffix `K` or `M`.

@@ -292,3 +292,26 @@ fn a_full_file_system_is_an_error() {
     let missing = rig.host.begin(Instant(0), 1, open).unwrap_err();
     assert_eq!(missing, HostError::Missing);
 }
+
+/// Fsync takes a write of the intent log and a flush. All changes go out together, later.
+#[test]
+fn transactions_write_all_changes_and_the_log_makes_them_durable() {
+    let mut rig = Rig::new("zfs", "");
+    let (_, sent) = rig.create();
+    assert_eq!(sent, []);
+    let (_, sent) = rig.act(Action::Write(SLOT, At::Position, 20_000));
+    assert_eq!(sent, []);
+    let (us, sent) = rig.act(Action::Fsync(SLOT));
+    // 20,000 bytes and a record of the log, in units of 4 KiB.
+    assert_eq!(sent.len(), 2);
+    assert_eq!((sent[0].0, sent[0].2), (RequestKind::Write, 20_480));
+    assert_eq!((sent[1].0, sent[1].2), (RequestKind::Flush, 0));
+    assert_eq!(us, 20_000);
+    let (_, sent) = rig.act(Action::SyncAll);
+    // The record, the block of inodes and the leaf of the folder lie in a row.
+    assert_eq!(
+        sent.iter().map(|one| one.2).collect::<Vec<_>>(),
+        [20_480 + 32_768]
+    );
+    assert_eq!(rig.act(Action::SyncAll).1, []);
+}

@@ -9,6 +9,7 @@ use spindles_block::SizeBytes;
 use spindles_engine::{Policy, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_measure::Stage;
+use spindles_model::Parameters;
 use spindles_workload::file::{self, FilePlan};
 use spindles_workload::network::CopyPlan;
 use spindles_workload::{Kind, Params, Streams};
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of the command line that change an experiment file.
@@ -138,6 +140,10 @@ pub struct SystemSpec {
     pub mounting: Option<Mounting>,
     /// The modelled file system on its modelled members, if any.
     pub modelled_fs: Option<ModelledFileSystem>,
+    /// The modelled controller between the host and the target, if any.
+    pub controller: Option<Arc<Parameters>>,
+    /// The modelled costs of the array's software, if other than the host's.
+    pub software: Option<Arc<Parameters>>,
     /// Commands that set up and tear down the system, if the lab does not create it.
     pub commands: Option<Commands>,
     /// Name of the system that it is compared with besides the baseline of the experiment.

@@ -7,6 +7,13 @@ use spindles_measure::ThreadUse;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Carries out `work`. Returns its result and the nanoseconds of wall time that it took.
+pub(crate) fn timed<R>(work: impl FnOnce() -> R) -> (R, u64) {
+    let began = std::time::Instant::now();
+    let result = work();
+    (result, duration_ns(began.elapsed()))
+}
+
 /// Returns the CPU time of all threads of this process in nanoseconds, kernel I/O workers on its
 /// behalf included.
 fn process_cpu_ns() -> u64 {

@@ -288,6 +288,18 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("flushes", spec.ignore_flushes.then_some("ignored")),
         ("read policy", spec.read_policy.map(|policy| policy.name)),
         (
+            "controller",
+            spec.controller
+                .as_ref()
+                .map(|controller| controller.name.as_str()),
+        ),
+        (
+            "software",
+            spec.software
+                .as_ref()
+                .map(|software| software.name.as_str()),
+        ),
+        (
             "file system",
             spec.mounting
                 .as_ref()

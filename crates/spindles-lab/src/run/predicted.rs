@@ -2,16 +2,18 @@
 
 use super::state::Runner;
 use crate::experiment::SystemSpec;
-use crate::experiment::systems::modelled::{Draws, Modelled, machine};
+use crate::experiment::systems::modelled::{Draws, Modelled, cost_factor, machine};
 use crate::experiment::systems::{ModelledFileSystem, kinds};
 use crate::measure::files::HostPlan;
 use crate::measure::schedule;
 use crate::run::preflight::file_system_on_host;
+use crate::systems::controlled::ControllerPlan;
 use spindles_device::modelled::Stored;
 use spindles_layout::Expression;
 use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
 use spindles_model::{Draw, How, Parameters};
 use std::io;
+use std::sync::Arc;
 
 impl Runner<'_> {
     /// Replaces modelled members by those of the draw of a block, the same for every system.
@@ -20,9 +22,10 @@ impl Runner<'_> {
             return Ok(());
         };
         let draw = draw(model, seed_of(self.experiment.seed, block));
-        let stored = stored(&self.sides[side].spec);
+        let spec = &self.sides[side].spec;
+        let (stored, has_controller) = (stored(spec), spec.controller.is_some());
         let model = model.clone();
-        self.pool.renew(&model, &draw, stored)
+        self.pool.renew(&model, &draw, stored, has_controller)
     }
 
     /// The model of the members, with the part that is faster now.
@@ -44,10 +47,27 @@ impl Runner<'_> {
             return Ok(None);
         };
         let draw = draw(model, seed_of(self.experiment.seed, block));
+        let machine = machine(host, &draw)?;
+        let factor = spec.software.as_ref();
+        let factor = factor.map_or(1.0, |software| cost_factor(software, &draw));
         Ok(Some(HostPlan {
-            machine: machine(host, &draw)?,
+            machine: machine.with_array_costs(factor),
             fs,
         }))
+    }
+
+    /// Returns the modelled controller of a system in a block, if any.
+    pub(super) fn controller_plan(&self, block: u32, spec: &SystemSpec) -> Option<ControllerPlan> {
+        let model = self.experiment.members.modelled()?;
+        let parameters = spec.controller.as_ref()?;
+        let draw = draw(model, seed_of(self.experiment.seed, block));
+        let (openings, sorts) = model.queue(&draw);
+        Some(ControllerPlan {
+            parameters: Arc::clone(parameters),
+            draw,
+            openings,
+            sorts,
+        })
     }
 
     /// Keeps of a run on modelled disks what they determine, and names the model. Nothing that the
@@ -61,6 +81,15 @@ impl Runner<'_> {
         let is_on_host = run.predicted.take().is_some();
         let mut about = predicted(model, seed);
         about.faster = self.faster.as_ref().map(|(part, _)| part.clone());
+        let mut sides = self.sides.iter();
+        let side = sides.find(|side| side.spec.name == run.system.name);
+        if let Some(spec) = side.map(|side| &side.spec) {
+            let draw = draw(model, seed);
+            let parts = [&spec.controller, &spec.software].into_iter().flatten();
+            for part in parts {
+                add(&mut about, part, &draw, &format!("{} ", part.kind.name));
+            }
+        }
         run.cpu_ns = Cpu::default();
         if let Some(fs) = self.file_system_of(run).filter(|_| is_on_host) {
             // The time of the modelled processors.

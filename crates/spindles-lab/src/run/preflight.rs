@@ -288,9 +288,20 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
             );
             refuse(spec.line, &name, &what);
         }
+        if spec.software.is_some() && model.host.is_none() {
+            let what = "`software` needs a host: give `host`, one of the models of kind host";
+            refuse(spec.line, &name, what);
+        }
     }
+    let has_controller = experiment
+        .systems
+        .iter()
+        .any(|spec| spec.controller.is_some());
     for spec in &experiment.workloads {
         let what = match &spec.work {
+            _ if has_controller && spec.beside.is_some() => {
+                "jobs behind a controller are not modelled"
+            }
             _ if spec.nodes() > 0 => "nodes are not modelled",
             Work::Newfs(words) if model.host.is_some() => {
                 if let Err(why) = check_newfs(experiment, spec, words) {
@@ -359,16 +370,28 @@ pub(crate) fn newfs_of(
 
 /// Returns the modelled parts of an experiment on real members.
 fn check_real(experiment: &Experiment) -> Vec<RunError> {
-    let systems = experiment.systems.iter();
-    let modelled = systems.filter_map(|spec| Some((spec, spec.modelled_fs.as_ref()?)));
-    let refuse = |(spec, fs): (&SystemSpec, &ModelledFileSystem)| {
-        let what = format!(
-            "system \"{}\": {} is a modelled file system: give modelled members, or another `fs`",
-            spec.name, fs.row.name
-        );
-        wrong(experiment, Some(spec.line), what)
+    let mut errors = Vec::new();
+    let mut refuse = |spec: &SystemSpec, what: &str| {
+        let what = format!("system \"{}\": {what}", spec.name);
+        errors.push(wrong(experiment, Some(spec.line), what));
     };
-    modelled.map(refuse).collect()
+    for spec in &experiment.systems {
+        if let Some(fs) = &spec.modelled_fs {
+            let name = fs.row.name;
+            let what =
+                format!("{name} is a modelled file system: give modelled members, or another `fs`");
+            refuse(spec, &what);
+        }
+        if spec.controller.is_some() {
+            let what = "controllers are modelled: leave out `controller`, or give modelled members";
+            refuse(spec, what);
+        }
+        if spec.software.is_some() {
+            let what = "its software is modelled: leave out `software`, or give modelled members";
+            refuse(spec, what);
+        }
+    }
+    errors
 }
 
 /// Returns an error about the experiment.

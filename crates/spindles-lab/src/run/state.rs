@@ -269,6 +269,11 @@ impl<'a> Runner<'a> {
                         Ok(host) => under_test.host = host,
                         Err(why) => return Ok(Err(why)),
                     }
+                    if let Some(plan) = self.controller_plan(block, &spec)
+                        && let Err(why) = under_test.put_behind(plan)
+                    {
+                        return Ok(Err(why));
+                    }
                 }
                 Ok(filled)
             }
@@ -309,6 +314,7 @@ impl<'a> Runner<'a> {
             empty_caches: self.experiment.empty_caches,
             has_file_system: holds_files(spec, system.as_mut()),
             host: None,
+            controller: None,
             system,
             open: None,
             damage: None,
@@ -324,6 +330,8 @@ impl<'a> Runner<'a> {
         let share_percent = preflight::bare_share_percent(self.experiment, spec);
         // A file system spreads its blocks over the whole system.
         let is_spread = spec.modelled_fs.is_some();
+        let moves_blocks = (spec.modelled_fs.as_ref()).is_some_and(|fs| fs.row.moves_blocks);
+        let exists = exists || moves_blocks;
         if exists || size_bytes == 0 && share_percent == 0 && !is_spread {
             return Ok(Ok(under_test));
         }

@@ -4,6 +4,7 @@ use super::options::Options;
 use crate::experiment::Experiment;
 use crate::measure::failure::Failure;
 use crate::measure::files::HostPlan;
+use crate::systems::controlled::{Controlled, ControllerPlan};
 use crate::systems::targets::System;
 use spindles_array::Target;
 
@@ -20,6 +21,8 @@ pub(super) struct UnderTest<'a> {
     pub(super) has_file_system: bool,
     /// The modelled host that carries out workloads on files, if any.
     pub(super) host: Option<HostPlan>,
+    /// The modelled controller in front of the system, if any.
+    pub(super) controller: Option<ControllerPlan>,
     pub(super) system: Box<dyn System>,
     /// The system, open for workloads on blocks.
     pub(super) open: Option<Box<dyn Target>>,
@@ -41,8 +44,20 @@ impl UnderTest<'_> {
     pub(super) fn opened(&mut self) -> Result<&mut Box<dyn Target>, Failure> {
         Ok(match &mut self.open {
             Some(target) => target,
-            none => none.insert(self.system.open()?),
+            none => {
+                let target = self.system.open()?;
+                none.insert(behind(self.controller.as_ref(), target)?)
+            }
         })
+    }
+
+    /// Puts a modelled controller in front of the system.
+    pub(super) fn put_behind(&mut self, plan: ControllerPlan) -> Result<(), String> {
+        if let Some(target) = self.open.take() {
+            self.open = Some(behind(Some(&plan), target)?);
+        }
+        self.controller = Some(plan);
+        Ok(())
     }
 
     /// Closes the system, if open.
@@ -51,5 +66,16 @@ impl UnderTest<'_> {
             let closed = target.close();
             closed.map_err(|error| Failure::Failed(error.to_string()))
         })
+    }
+}
+
+/// Puts a controller in front of an open system, if there is one.
+fn behind(
+    plan: Option<&ControllerPlan>,
+    target: Box<dyn Target>,
+) -> Result<Box<dyn Target>, String> {
+    match plan {
+        Some(plan) => Ok(Box::new(Controlled::new(target, plan)?)),
+        None => Ok(target),
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrays;
 pub(crate) mod claims;
+pub(crate) mod controlled;
 pub(crate) mod export;
 mod left_over;
 mod mounts;

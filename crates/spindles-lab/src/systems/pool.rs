@@ -53,7 +53,7 @@ impl Pool {
                 (None, made.collect::<io::Result<_>>()?)
             }
             Members::Modelled(model) => {
-                let (room, names) = disks(model, count, &Draw::nominal(0), Stored::All)?;
+                let (room, names) = disks(model, count, &Draw::nominal(0), Stored::All, false)?;
                 return Ok(Self {
                     scratch: None,
                     names,
@@ -85,8 +85,9 @@ impl Pool {
         model: &Modelled,
         draw: &Draw,
         stored: Stored,
+        has_controller: bool,
     ) -> io::Result<()> {
-        let (room, names) = disks(model, self.names.len(), draw, stored)?;
+        let (room, names) = disks(model, self.names.len(), draw, stored, has_controller)?;
         assert_eq!(names, self.names);
         self.room = Some(room);
         Ok(())
@@ -118,9 +119,10 @@ fn disks(
     count: usize,
     draw: &Draw,
     stored: Stored,
+    has_controller: bool,
 ) -> io::Result<(Room, Vec<String>)> {
     let mut room = Room::new(stored);
-    let parameters = &model.disk(draw).map_err(io::Error::other)?;
+    let parameters = &model.disk(draw, has_controller).map_err(io::Error::other)?;
     let mut shared = Vec::new();
     let mut add = |number| {
         let mut chain = Vec::new();
@@ -136,9 +138,10 @@ fn disks(
         }
         let name = format!("{}#{number}", parameters.name);
         let name = room.add(&name, parameters, draw, &chain)?;
-        Ok(match model.start_bytes {
-            0 => name,
-            start => format!("slice({name},{start})"),
+        Ok(match (model.start_bytes, model.length_bytes) {
+            (0, None) => name,
+            (start, None) => format!("slice({name},{start})"),
+            (start, Some(length)) => format!("slice({name},{start},{length})"),
         })
     };
     let names = (0..count).map(&mut add).collect::<Result<_, Fault>>();

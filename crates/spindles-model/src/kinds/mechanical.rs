@@ -460,6 +460,13 @@ fn portrait(values: &Values) -> Result<Portrait, Fault> {
     })
 }
 
+/// Returns a skew: in no draw is it less than the move that it hides.
+fn skew(values: &Values, key: &str, move_ms: f64) -> f64 {
+    let settle_ms = write_settle_ms(values);
+    let skew_ms = values.or(key, || inference::skew_from_move(move_ms, settle_ms));
+    skew_ms.max(move_ms + settle_ms.max(0.0))
+}
+
 /// MB/s of long reads in a zone: every track but the last of a cylinder waits for the track skew.
 fn zone_rate(zone: &Zone, surfaces: u32, rpm: f64) -> f64 {
     let surfaces = f64::from(surfaces);
@@ -496,12 +503,8 @@ fn shape(values: &Values, sectors: u64, surfaces: u32, rpm: f64) -> Result<Shape
         });
     }
     let turn_ms = 60e3 / rpm;
-    let track_skew = values.or("track_skew_ms", || {
-        inference::skew_from_move(head_switch_ms(values), write_settle_ms(values))
-    });
-    let cylinder_skew = values.or("cylinder_skew_ms", || {
-        inference::skew_from_move(seek_one_ms(values), write_settle_ms(values))
-    });
+    let track_skew = skew(values, "track_skew_ms", head_switch_ms(values));
+    let cylinder_skew = skew(values, "cylinder_skew_ms", seek_one_ms(values));
     let per_track = |key: &str, rate_key: &'static str| -> Result<f64, Fault> {
         if let Some(sectors) = values.find(key) {
             return Ok(sectors);

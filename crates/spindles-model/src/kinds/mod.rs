@@ -1,9 +1,11 @@
 //! Kinds of devices: one file each, one row in the table.
 
+mod controller;
 mod fixed;
 mod host;
 mod link;
 mod mechanical;
+mod software;
 
 use crate::draw::Draw;
 use crate::fault::Fault;
@@ -29,13 +31,22 @@ type Draws = fn(&Values) -> Result<Portrait, Fault>;
 /// Builds a device from the values of a draw and its angle at time 0.
 type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;
 
-static ROWS: &[&Row] = &[&mechanical::ROW, &fixed::ROW, &link::ROW, &host::ROW];
+static ROWS: &[&Row] = &[
+    &mechanical::ROW,
+    &fixed::ROW,
+    &link::ROW,
+    &controller::ROW,
+    &software::ROW,
+    &host::ROW,
+];
 
 /// Every kind.
 pub static KINDS: &[&Kind] = &[
     &mechanical::ROW.kind,
     &fixed::ROW.kind,
     &link::ROW.kind,
+    &controller::ROW.kind,
+    &software::ROW.kind,
     &host::ROW.kind,
 ];
 

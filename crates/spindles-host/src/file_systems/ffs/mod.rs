@@ -34,6 +34,7 @@ pub(super) static ROW: Row = Row {
         "rollbacks of soft updates",
         "writes of the superblock while mounted",
     ],
+    moves_blocks: false,
     options,
     make: |device_bytes, options, spreads| Ok(Box::new(Ffs::new(device_bytes, options, spreads)?)),
 };

@@ -60,6 +60,8 @@ pub(super) struct RawSystem {
     pub(super) read_policy: Option<Spanned<String>>,
     pub(super) flushes: Option<Spanned<String>>,
     pub(super) through: Option<Spanned<String>>,
+    pub(super) controller: Option<Spanned<String>>,
+    pub(super) software: Option<Spanned<String>>,
     pub(super) fs: Option<Spanned<String>>,
     pub(super) mkfs: Option<Spanned<Vec<String>>>,
     pub(super) mount: Option<Spanned<String>>,

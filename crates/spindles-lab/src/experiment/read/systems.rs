@@ -3,7 +3,7 @@
 use super::raw::{RawFile, RawSystem, span_of};
 use super::reader::Reader;
 use crate::experiment::spec::{ExperimentError, SystemSpec};
-use crate::experiment::systems::modelled::{Modelled, load_host};
+use crate::experiment::systems::modelled::{Modelled, load_controller, load_host, load_software};
 use crate::experiment::systems::options::{self, Subject, SystemOption};
 use crate::experiment::systems::{
     self, Commands, FILE_SYSTEMS, FileSystem, Members, ModelledFileSystem, Mounting, fresh_shape,
@@ -14,7 +14,9 @@ use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
 use spindles_host::file_systems;
+use spindles_model::Parameters;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use toml::{Spanned, Value};
 
 /// Lists each option of systems with its place in the file. The fields are the same for a system
@@ -35,27 +37,29 @@ macro_rules! given {
     };
 }
 
-/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"], start = "SIZE" }`; `None` for
-/// other tables.
+/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"], start = "SIZE", length = "SIZE" }`;
+/// `None` for other tables.
 fn modelled(table: &toml::Table) -> Result<Option<Members>, String> {
     let Some(name) = table.get("model").and_then(Value::as_str) else {
         return Ok(None);
     };
-    let known = ["model", "links", "start"];
+    let known = ["model", "links", "start", "length"];
     if let Some(other) = table.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!(
-            "`{other}` means nothing here: use `model`, `links` and `start`"
+            "`{other}` means nothing here: use `model`, `links`, `start` and `length`"
         ));
     }
     let mut model = Modelled::load(name)?;
-    if let Some(start) = table.get("start") {
-        let bytes = start
-            .as_str()
-            .and_then(|text| text.parse::<SizeBytes>().ok());
-        let bytes = bytes.filter(|bytes| bytes.0.is_multiple_of(4096));
-        let why = "`start` is a size in multiples of 4096 bytes, as in \"78G\"";
-        model.start_bytes = bytes.ok_or(why)?.0;
-    }
+    let size = |key: &str| {
+        let bytes = table.get(key).map(|size| {
+            let bytes = size.as_str()?.parse::<SizeBytes>().ok()?.0;
+            bytes.is_multiple_of(4096).then_some(bytes)
+        });
+        let why = || format!("`{key}` is a size in multiples of 4096 bytes, as in \"78G\"");
+        bytes.map(|bytes| bytes.ok_or_else(why)).transpose()
+    };
+    model.start_bytes = size("start")?.unwrap_or(0);
+    model.length_bytes = size("length")?.filter(|bytes| *bytes > 0);
     let links = table.get("links").map(Value::as_array);
     let links = links.map(|links| links.ok_or("`links` is a list, as in [\"sata-600 each\"]"));
     for link in links.transpose()?.into_iter().flatten() {
@@ -206,6 +210,12 @@ impl Reader<'_> {
             ignore_flushes: ignore_flushes && means(&options::FLUSHES),
             is_served: is_served && means(&options::THROUGH),
             modelled_fs: self.keep(self.modelled_fs(raw)).flatten(),
+            controller: self
+                .keep(self.loaded(raw.controller.as_ref(), load_controller))
+                .flatten(),
+            software: self
+                .keep(self.loaded(raw.software.as_ref(), load_software))
+                .flatten(),
             mounting: self.keep(self.mounting(raw)).flatten(),
             commands,
             baseline: raw
@@ -322,6 +332,17 @@ impl Reader<'_> {
         let mount = raw.mount.as_ref().map_or("", |words| words.get_ref());
         let made = ModelledFileSystem::new(name.get_ref(), mkfs, mount).transpose();
         made.map_err(|why| self.at(&name.span(), why))
+    }
+
+    /// Reads a model that a system names.
+    fn loaded(
+        &self,
+        name: Option<&Spanned<String>>,
+        load: fn(&str) -> Result<Arc<Parameters>, String>,
+    ) -> Result<Option<Arc<Parameters>>, ExperimentError> {
+        let Some(name) = name else { return Ok(None) };
+        let loaded = load(name.get_ref()).map(Some);
+        loaded.map_err(|why| self.at(&name.span(), why))
     }
 
     fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {

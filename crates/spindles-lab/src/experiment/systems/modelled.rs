@@ -2,7 +2,7 @@
 
 use spindles_device::modelled;
 use spindles_host::Machine;
-use spindles_model::{Draw, Parameters, parse_preset, preset};
+use spindles_model::{Controller, Draw, Parameters, Surroundings, parse_preset, preset};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +17,11 @@ pub(crate) fn is_modelled(name: &str) -> bool {
         .starts_with(PREFIX)
 }
 
-/// The kinds of models that are links, and hosts.
+/// The kinds of models that are links, hosts, controllers and software.
 const LINK: &str = "link";
 const HOST: &str = "host";
+const CONTROLLER: &str = "controller";
+const SOFTWARE: &str = "software";
 
 /// The model of all members of an experiment.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Modelled {
     pub links: Vec<ModelledLink>,
     /// The first byte of each disk that is used.
     pub start_bytes: u64,
+    /// How many bytes from there are used; `None` for all.
+    pub length_bytes: Option<u64>,
     /// The host that carries out workloads on files; `None` if they are placed on blocks.
     pub host: Option<Arc<Parameters>>,
     /// Where the numbers that are not exactly known come from.
@@ -68,6 +72,7 @@ impl Modelled {
             parameters: Arc::new(parameters),
             links: Vec::new(),
             start_bytes: 0,
+            length_bytes: None,
             host: None,
             draws: Draws::default(),
             what_would_help: false,
@@ -127,6 +132,44 @@ impl Modelled {
 /// # Errors
 /// The file that can't be read, its mistake, or that it is no host.
 pub fn load_host(name: &str) -> Result<Arc<Parameters>, String> {
+    let parameters = load(name, HOST)?;
+    machine(&parameters, &Draw::exact())?;
+    Ok(Arc::new(parameters))
+}
+
+/// Loads a controller by its name or its file of parameters.
+///
+/// # Errors
+/// The file that can't be read, its mistake, or that it is no controller.
+pub fn load_controller(name: &str) -> Result<Arc<Parameters>, String> {
+    let parameters = load(name, CONTROLLER)?;
+    let around = Surroundings {
+        openings: 1,
+        sorts: false,
+        stripe_bytes: 1 << 20,
+        capacity_bytes: 1 << 30,
+    };
+    let built = Controller::new(&parameters, &Draw::exact(), around);
+    built.map_err(|fault| fault.to_string())?;
+    Ok(Arc::new(parameters))
+}
+
+/// Loads the software of an array by its name or its file of parameters.
+///
+/// # Errors
+/// The file that can't be read, its mistake, or that it is no software.
+pub fn load_software(name: &str) -> Result<Arc<Parameters>, String> {
+    load(name, SOFTWARE).map(Arc::new)
+}
+
+/// Returns the factor on the host's costs of arrays in a draw.
+pub(crate) fn cost_factor(software: &Parameters, draw: &Draw) -> f64 {
+    let numbers = software.drawn(draw);
+    numbers.get("cost_factor").copied().unwrap_or(1.0)
+}
+
+/// Loads parameters of a kind by their name or their file.
+fn load(name: &str, kind: &str) -> Result<Parameters, String> {
     let path = Path::new(name);
     let parameters = if path.is_file() {
         let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
@@ -135,13 +178,12 @@ pub fn load_host(name: &str) -> Result<Arc<Parameters>, String> {
         preset(name)
     };
     let parameters = parameters.map_err(|fault| fault.to_string())?;
-    if parameters.kind.name != HOST {
+    if parameters.kind.name != kind {
         return Err(format!(
-            "{name} is no host: choose one of the models of kind host"
+            "{name} is no {kind}: choose one of the models of kind {kind}"
         ));
     }
-    machine(&parameters, &Draw::exact())?;
-    Ok(Arc::new(parameters))
+    Ok(parameters)
 }
 
 /// Returns the machine of a host in a draw.
@@ -157,21 +199,46 @@ pub(crate) fn machine(host: &Parameters, draw: &Draw) -> Result<Machine, String>
     machine.map_err(|key| format!("{}: {key} is missing: add it", host.name))
 }
 
+/// Requests that a system without tags sends to a disk at once.
+const WITHOUT_TAGS: f64 = 1.0;
+
+/// Requests that a controller has from workloads without a host, at most.
+const WITHOUT_HOST: u32 = 256;
+
+/// Returns the number of requests that a host sends to a disk at once.
+fn openings(host: &Parameters, draw: &Draw) -> f64 {
+    let has_tags = host.drawn_word(draw, "tags") == Some("on");
+    let openings = host.drawn(draw).get("openings").copied();
+    openings.filter(|_| has_tags).unwrap_or(WITHOUT_TAGS)
+}
+
 impl Modelled {
-    /// Returns the parameters of the disks in a draw: a host decides how many requests a disk has
-    /// at once, and in which order it gets the others.
-    pub(crate) fn disk(&self, draw: &Draw) -> Result<Arc<Parameters>, String> {
-        let mut disk = Arc::clone(&self.parameters);
+    /// Returns how many requests the host sends at once to what it takes for one disk, and whether
+    /// it sorts the others by place.
+    pub(crate) fn queue(&self, draw: &Draw) -> (u32, bool) {
         let Some(host) = &self.host else {
+            return (WITHOUT_HOST, false);
+        };
+        let queue = host.drawn_word(draw, "queue");
+        let sorts = queue.is_some_and(|queue| queue != FIFO);
+        (whole(openings(host, draw)), sorts)
+    }
+
+    /// Returns the parameters of the disks in a draw. Without a controller the host decides how
+    /// many requests a disk has at once, and in which order it gets the others.
+    pub(crate) fn disk(
+        &self,
+        draw: &Draw,
+        has_controller: bool,
+    ) -> Result<Arc<Parameters>, String> {
+        let mut disk = Arc::clone(&self.parameters);
+        let Some(host) = self.host.as_ref().filter(|_| !has_controller) else {
             return Ok(disk);
         };
         let changed = Arc::make_mut(&mut disk);
         let has = |key: &str| changed.kind.numbers.iter().any(|rule| rule.key == key);
         if has("depth") {
-            let openings = match host.drawn_word(draw, "tags") {
-                Some("on") => host.drawn(draw).get("openings").copied().unwrap_or(1.0),
-                _ => 1.0,
-            };
+            let openings = openings(host, draw);
             let own = changed.drawn(draw).get("depth").copied();
             let depth = own.map_or(openings, |own| own.min(openings));
             changed.fix("depth", depth, "the host's openings");
@@ -188,6 +255,19 @@ impl Modelled {
     }
 }
 
+/// The queue that keeps the order of arrival.
+const FIFO: &str = "fifo";
+
+/// Rounds a small count, at least 1.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, which is the intent"
+)]
+fn whole(count: f64) -> u32 {
+    (count.round() as u32).max(1)
+}
+
 /// Two values are equal if they share one loaded model, its links and its draws.
 impl PartialEq for Modelled {
     fn eq(&self, other: &Self) -> bool {
@@ -200,6 +280,7 @@ impl PartialEq for Modelled {
             && same.all(|is_same| is_same)
             && self.draws == other.draws
             && self.start_bytes == other.start_bytes
+            && self.length_bytes == other.length_bytes
             && match (&self.host, &other.host) {
                 (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                 (one, other) => one.is_none() == other.is_none(),

@@ -33,8 +33,9 @@ pub(crate) struct Hosted<'t> {
     block_bytes: u64,
     /// Requests that the target did not take yet, in order.
     unsent: VecDeque<Request>,
-    /// How many requests of the target each request of the host still waits for.
-    parts: BTreeMap<RequestId, u32>,
+    /// How many requests of the target each request of the host still waits for, by its number.
+    parts: BTreeMap<u64, (RequestId, u32)>,
+    next_number: u64,
     in_flight: u32,
 }
 
@@ -64,6 +65,7 @@ impl<'t> Hosted<'t> {
             block_bytes,
             unsent: VecDeque::new(),
             parts: BTreeMap::new(),
+            next_number: 0,
             in_flight: 0,
         })
     }
@@ -180,13 +182,16 @@ impl<'t> Hosted<'t> {
             let operation = match request.kind {
                 RequestKind::Read => Operation::Read,
                 RequestKind::Write => Operation::Write { fua: false },
+                RequestKind::Flush => Operation::Flush,
             };
+            let token = self.next_number;
+            self.next_number += 1;
             let mut parts = 0;
             let mut from = begin;
-            while from < end {
+            while from < end || parts == 0 {
                 let blocks = (end - from).min(self.areas.area_blocks().into());
                 self.unsent.push_back(Request {
-                    token: request.id.0,
+                    token,
                     operation,
                     block: BlockIndex(from),
                     blocks: u32::try_from(blocks).expect("at most an area"),
@@ -195,7 +200,7 @@ impl<'t> Hosted<'t> {
                 from += blocks;
                 parts += 1;
             }
-            self.parts.insert(request.id, parts);
+            self.parts.insert(token, (request.id, parts));
         }
         while let Some(request) = self.unsent.front() {
             if self.target.submit(*request).is_err() {
@@ -235,11 +240,11 @@ impl<'t> Hosted<'t> {
             let why = execute::why(self.target.facts(), error);
             return Err(self.failed(&why));
         }
-        let id = RequestId(reply.token);
-        let left = self.parts.get_mut(&id).expect("it was sent");
+        let (id, left) = self.parts.get_mut(&reply.token).expect("it was sent");
+        let id = *id;
         *left -= 1;
         if *left == 0 {
-            self.parts.remove(&id);
+            self.parts.remove(&reply.token);
             self.host.answered(self.target.clock().now(), id);
         }
         Ok(true)

@@ -16,7 +16,6 @@ use spindles_measure::{CacheUse, Histogram, Io, Predicted, Run};
 use spindles_workload::file::FilePlan;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 /// Where the phases of a workload on files run, one after the other.
 trait Ground {
@@ -25,8 +24,9 @@ trait Ground {
     fn make_ready(&mut self) -> bool;
     /// Runs a phase.
     fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure>;
-    /// Writes everything to the devices.
-    fn settle(&mut self) -> Result<(), Failure>;
+    /// Writes everything to the devices. Returns the time that it takes the machine; 0 on a
+    /// modelled host.
+    fn settle(&mut self) -> Result<u64, Failure>;
 }
 
 impl UnderTest<'_> {
@@ -155,13 +155,7 @@ fn run(
         let before = watched.now();
         let measured = ground.run(plan, number)?;
         let after = watched.now();
-        let settle_ns = if is_followed {
-            0
-        } else {
-            let settling = Instant::now();
-            ground.settle()?;
-            clock::duration_ns(settling.elapsed())
-        };
+        let settle_ns = if is_followed { 0 } else { ground.settle()? };
         let settled = watched.now();
         let Some(run) = phase.counted.and_then(|_| runs.next()) else {
             continue;
@@ -220,9 +214,9 @@ impl Ground for InFolder<'_> {
         files::run_in_folder(plan, phase, &self.files, &course)
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
-        sync(&self.files);
-        Ok(())
+    fn settle(&mut self) -> Result<u64, Failure> {
+        let ((), settle_ns) = clock::timed(|| sync(&self.files));
+        Ok(settle_ns)
     }
 }
 
@@ -242,8 +236,9 @@ impl Ground for OnBlocks<'_> {
         self.blocks.run(plan, phase, self.interrupt)
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
-        self.blocks.flush()
+    fn settle(&mut self) -> Result<u64, Failure> {
+        let (flushed, settle_ns) = clock::timed(|| self.blocks.flush());
+        flushed.map(|()| settle_ns)
     }
 }
 
@@ -267,7 +262,7 @@ impl Ground for OnHost<'_> {
         self.hosted.run(plan, phase, self.interrupt)
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
-        self.hosted.settle(self.interrupt)
+    fn settle(&mut self) -> Result<u64, Failure> {
+        self.hosted.settle(self.interrupt).map(|()| 0)
     }
 }

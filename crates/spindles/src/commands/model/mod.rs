@@ -1,4 +1,5 @@
-//! `spindles model`: modelled disks and links. Each command is one file and one row of the table.
+//! `spindles model`: modelled disks, links, controllers and hosts. Each command is one file and one
+//! row of the table.
 
 mod list;
 mod show;
@@ -9,7 +10,7 @@ use clap::ArgMatches;
 
 pub(crate) static COMMAND: Command = Command {
     name: "model",
-    about: "Show modelled disks, links, hosts and file systems: every number with its source",
+    about: "Show modelled disks, links, controllers, hosts and file systems: every number with its source",
     details: "A model computes how long a disk takes, from numbers that it has or that are \
               known of its family. Each number has a lower and an upper bound, and says where \
               it is from.\n\n\

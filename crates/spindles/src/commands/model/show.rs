@@ -9,7 +9,7 @@ use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_host::file_systems::{self, Row};
-use spindles_lab::{Modelled, load_host};
+use spindles_lab::{Modelled, load_controller, load_host, load_software};
 use spindles_model::{
     Measured, Number, Parameters, Switch, demerit, parse_requests, percentile, preset, replay,
 };
@@ -80,8 +80,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 fn read_model(model: &str) -> anyhow::Result<(Arc<Parameters>, Option<Vec<Measured>>)> {
     let parameters = match preset(model) {
         Ok(parameters) if !Path::new(model).exists() => Arc::new(parameters),
-        _ => match load_host(model) {
-            Ok(host) => host,
+        _ => match load_host(model)
+            .or_else(|_| load_controller(model))
+            .or_else(|_| load_software(model))
+        {
+            Ok(found) => found,
             Err(_) => Modelled::load(model).map_err(Usage::error)?.parameters,
         },
     };
