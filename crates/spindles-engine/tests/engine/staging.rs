@@ -532,21 +532,3 @@ fn auto_stages_a_burst_and_streams() {
     assert!(is_staged(&mut world, single(97)), "the stage was empty");
     world.close_with_checksums("auto");
 }
-
-/// The tail that an opening finds is durable on all members before anything is read.
-#[test]
-fn an_opening_writes_the_tail_to_all_members() {
-    let setup = staged("raid5", 4, 3);
-    let mut world = open(&setup);
-    until_answered(&mut world, 40, true, 7);
-    let mut world = world.reopen(&setup);
-    world.trace = Some(Vec::new());
-    assert_eq!(world.read(40, 1).unwrap(), [7; BLOCK]);
-    let trace = world.trace.take().unwrap();
-    let is_tail = |line: &&String| {
-        let is_superblock = line.contains(":8+") || line.contains(":64+");
-        line.starts_with("write-fua ") && line.ends_with("+8") && !is_superblock
-    };
-    let tails: Vec<&String> = trace.iter().filter(is_tail).collect();
-    assert_eq!(tails.len(), 4, "{trace:?}");
-}
