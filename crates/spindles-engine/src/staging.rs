@@ -103,6 +103,10 @@ pub(crate) enum Tail {
 
 /// The stage of an array, and the work under way for it.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the work under way"
+)]
 pub(crate) struct Staging {
     pub(crate) stage: Stage,
     /// The load of an opening.

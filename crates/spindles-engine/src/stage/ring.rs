@@ -425,8 +425,8 @@ impl Ring {
     /// Returns when the first batch was answered that is not durable.
     #[must_use]
     pub fn oldest_volatile(&self) -> Option<Instant> {
-        let volatile = self.batches.iter().filter(|batch| !batch.durable);
-        volatile.filter_map(|batch| batch.since).next()
+        let mut volatile = self.batches.iter().filter(|batch| !batch.durable);
+        volatile.find_map(|batch| batch.since)
     }
 
     fn count_durable(&mut self) {

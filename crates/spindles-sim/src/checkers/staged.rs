@@ -3,7 +3,6 @@
 use super::{Checker, Scene, Seen, Stateless};
 use crate::disk::View;
 use crate::stack::staged::Batch;
-use spindles_block::BlockIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) static CHECKER: Checker = Checker {
@@ -49,8 +48,10 @@ fn may_go(scene: &Scene<'_>) -> Option<u32> {
         .iter()
         .flat_map(|session| &session.faults);
     let may_spoil = faults.any(|(name, _)| SPOILS.contains(name));
-    let survives = array.geometry.survives(array.lost) && !may_spoil;
-    survives.then(|| u32::from(array.geometry.parity_chunks()) - array.lost.count())
+    let parity = u32::from(array.geometry.parity_chunks());
+    // Of unequal members more may be lost than there is parity: those that hold nothing.
+    let more = parity.checked_sub(array.lost.count());
+    more.filter(|_| array.geometry.survives(array.lost) && !may_spoil)
 }
 
 /// Returns true if a batch outlives the loss of `more` members.
