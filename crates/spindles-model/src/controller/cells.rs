@@ -1,4 +1,4 @@
-//! The blocks in the cache of a controller: which are there, and which are not on the disks.
+//! The blocks in the cache of a controller, and those of them that the disks lack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -151,7 +151,7 @@ impl Cells {
         })
     }
 
-    /// Takes the dirty blocks of a range for writing. Returns them as runs.
+    /// Takes the dirty blocks of a range for writing, as runs.
     pub(super) fn take(&mut self, blocks: &Range<u64>) -> Vec<Range<u64>> {
         let is_dirty = |block: u64| {
             let cell = self.cells.get(&(block / CELL_BLOCKS));

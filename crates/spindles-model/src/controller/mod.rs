@@ -102,7 +102,7 @@ pub struct Controller {
     streams: VecDeque<u64>,
     lower: BTreeMap<Tag, Purpose>,
     next_lower: u64,
-    /// Parts of each stripe being destaged.
+    /// The number of requests that destage each stripe.
     destaging: BTreeMap<u64, u32>,
     /// The block from which destaging by place goes on.
     destaged: u64,
