@@ -35,8 +35,8 @@ macro_rules! given {
     };
 }
 
-/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"] }`, with `start` and `length`; `None`
-/// for other tables.
+/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"] }`, with `start` and `length`;
+/// `None` for other tables.
 fn modelled(table: &toml::Table) -> Result<Option<Members>, String> {
     let Some(name) = table.get("model").and_then(Value::as_str) else {
         return Ok(None);
