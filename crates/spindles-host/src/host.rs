@@ -599,20 +599,23 @@ impl Host {
                 self.begin_log();
                 Ok(false)
             }
-            Step::AwaitWrites => {
-                self.end_transaction();
-                let under_way = self.under_way.values();
-                let block = under_way
-                    .filter(|one| one.is_write)
-                    .find_map(|one| one.blocks.first());
-                if let Some(block) = block.copied() {
-                    self.first(actor, [Step::AwaitWrites]);
-                    self.await_block(actor, block);
-                    return Ok(false);
-                }
-                Ok(true)
-            }
+            Step::AwaitWrites => Ok(self.await_writes(actor)),
         }
+    }
+
+    /// Waits for the writes under way. Returns false if the actor waits.
+    fn await_writes(&mut self, actor: u32) -> bool {
+        self.end_transaction();
+        let under_way = self.under_way.values();
+        let block = under_way
+            .filter(|one| one.is_write)
+            .find_map(|one| one.blocks.first());
+        let Some(block) = block.copied() else {
+            return true;
+        };
+        self.first(actor, [Step::AwaitWrites]);
+        self.await_block(actor, block);
+        false
     }
 
     /// Puts parts before the others of an actor, in order.

@@ -308,7 +308,7 @@ const CONTROLLER: &str = r#"
 "#;
 
 /// Writes that the cache has room for take the controller's time, others that of the disks; reads
-/// of what was written come from the cache.
+/// of written data come from the cache.
 #[test]
 fn a_controller_answers_from_its_cache() {
     let folder = tempfile::tempdir().unwrap();

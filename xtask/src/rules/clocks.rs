@@ -57,6 +57,10 @@ const MAY: &[(&str, &str)] = &[
         "keeps real devices to the pace of a model",
     ),
     ("spindles-device/src/peer/", "waits for servers"),
+    (
+        "spindles-device/src/positioned.rs",
+        "limits retries on real devices",
+    ),
     ("spindles-device/src/queues/", "waits for real devices"),
     ("spindles-lab/src/machine/", "measures the machine"),
     ("spindles-lab/src/measure/tool.rs", "times programs"),

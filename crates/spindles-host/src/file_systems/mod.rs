@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-pub use options::{Options, Vdev};
+pub use options::{Options, Placement};
 use spindles_workload::file::FileId;
 
 /// A row of the table.
@@ -79,7 +79,7 @@ pub(crate) trait FileSystem: Debug + Send {
     fn transactions(&self) -> Option<u64> {
         None
     }
-    /// Returns the requests that make so many bytes durable in an intent log.
+    /// Returns the requests that make a number of bytes durable in an intent log.
     fn log(&mut self, _bytes: u64) -> Vec<Piece> {
         Vec::new()
     }

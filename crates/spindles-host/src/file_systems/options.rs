@@ -14,13 +14,13 @@ pub enum Metadata {
 
 /// How records lie on the disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Vdev {
+pub enum Placement {
     /// On one disk each, disk after disk.
     #[default]
     Stripe,
     /// On every disk.
     Mirror,
-    /// In columns over all disks, with so many columns of parity.
+    /// In columns over all disks, with this many columns of parity.
     Raidz(u8),
 }
 
@@ -40,7 +40,7 @@ pub struct Options {
     /// True if data is written before a write is answered.
     pub is_sync: bool,
     /// How a file system that takes several disks uses them.
-    pub vdev: Vdev,
+    pub placement: Placement,
     /// The number of these disks; 0 for one.
     pub disks: u32,
 }

@@ -4,7 +4,7 @@
 //! The device is a number of equal parts in a row, one for each disk. Files have places of their
 //! own in memory; a write gives a record a new place on the disks.
 
-use super::{FileSystem, Options, Piece, Row, Vdev};
+use super::{FileSystem, Options, Piece, Placement, Row};
 use crate::block::{Block, RequestKind};
 use crate::effect::{Effect, Effects};
 use crate::error::HostError;
@@ -38,7 +38,7 @@ const SECTOR_BYTES: u64 = 512;
 const ROTATE_BYTES: u64 = 512 << 10;
 /// The largest request that neighbouring records make.
 const AGGREGATE_BYTES: u64 = 128 << 10;
-/// A mirror reads so many bytes in a row from the same disk.
+/// A mirror reads this many bytes in a row from the same disk.
 const MIRROR_BYTES: u64 = 2 << 20;
 /// Labels at the begin of each disk.
 const LABEL_BYTES: u64 = 4 << 20;
@@ -65,11 +65,11 @@ fn options(mkfs: &[&str], mount: &str) -> Result<Options, &'static str> {
     let mut options = Options::default();
     for word in mkfs {
         match *word {
-            "stripe" => options.vdev = Vdev::Stripe,
-            "mirror" => options.vdev = Vdev::Mirror,
-            "raidz1" => options.vdev = Vdev::Raidz(1),
-            "raidz2" => options.vdev = Vdev::Raidz(2),
-            "raidz3" => options.vdev = Vdev::Raidz(3),
+            "stripe" => options.placement = Placement::Stripe,
+            "mirror" => options.placement = Placement::Mirror,
+            "raidz1" => options.placement = Placement::Raidz(1),
+            "raidz2" => options.placement = Placement::Raidz(2),
+            "raidz3" => options.placement = Placement::Raidz(3),
             word => match word.strip_prefix("recordsize=") {
                 Some(size) => {
                     let bytes = super::options::size(size).ok_or(OPTIONS)?;
@@ -82,10 +82,10 @@ fn options(mkfs: &[&str], mount: &str) -> Result<Options, &'static str> {
         }
     }
     let disks = options.disks.max(1);
-    let least = match options.vdev {
-        Vdev::Stripe => 1,
-        Vdev::Mirror => 2,
-        Vdev::Raidz(parity) => u32::from(parity) + 1,
+    let least = match options.placement {
+        Placement::Stripe => 1,
+        Placement::Mirror => 2,
+        Placement::Raidz(parity) => u32::from(parity) + 1,
     };
     if !(least..=256).contains(&disks) || !mount.is_empty() {
         return Err(OPTIONS);
@@ -110,7 +110,7 @@ struct File {
 #[derive(Debug)]
 struct Zfs {
     record_bytes: u32,
-    vdev: Vdev,
+    placement: Placement,
     disks: u64,
     disk_bytes: u64,
     files: BTreeMap<FileId, File>,
@@ -134,7 +134,7 @@ impl Zfs {
                 0 => RECORD_BYTES,
                 bytes => bytes,
             },
-            vdev: options.vdev,
+            placement: options.placement,
             disks,
             disk_bytes,
             files: BTreeMap::new(),
@@ -144,7 +144,7 @@ impl Zfs {
         })
     }
 
-    /// Returns the bytes of a record of a file with so many bytes.
+    /// Returns the bytes of a record of a file of `bytes`.
     fn bytes_of(&self, bytes: u64, record: u64) -> u32 {
         if record > 0 || bytes > self.record_bytes.into() {
             return self.record_bytes;
@@ -177,8 +177,8 @@ impl Zfs {
     fn allocate(&mut self, bytes: u32) -> Home {
         let room = self.disk_bytes - LABEL_BYTES;
         let need = u64::from(bytes);
-        match self.vdev {
-            Vdev::Raidz(parity) => {
+        match self.placement {
+            Placement::Raidz(parity) => {
                 let sectors = need.div_ceil(SECTOR_BYTES);
                 let parity = u64::from(parity);
                 let rows = sectors.div_ceil(self.disks - parity);
@@ -191,8 +191,8 @@ impl Zfs {
                 self.allocated[0] += all;
                 Home { disk: 0, at, bytes }
             }
-            Vdev::Stripe | Vdev::Mirror => {
-                let disk = if self.vdev == Vdev::Mirror {
+            Placement::Stripe | Placement::Mirror => {
+                let disk = if self.placement == Placement::Mirror {
                     0
                 } else {
                     self.rotor
@@ -222,13 +222,13 @@ impl Zfs {
             });
         };
         let bytes = u64::from(home.bytes);
-        match self.vdev {
-            Vdev::Stripe => push(home.disk.into(), home.at, bytes),
-            Vdev::Mirror if kind == RequestKind::Write => {
+        match self.placement {
+            Placement::Stripe => push(home.disk.into(), home.at, bytes),
+            Placement::Mirror if kind == RequestKind::Write => {
                 (0..self.disks).for_each(|disk| push(disk, home.at, bytes));
             }
-            Vdev::Mirror => push(home.at / MIRROR_BYTES % self.disks, home.at, bytes),
-            Vdev::Raidz(parity) => {
+            Placement::Mirror => push(home.at / MIRROR_BYTES % self.disks, home.at, bytes),
+            Placement::Raidz(parity) => {
                 let parity = u64::from(parity);
                 let sectors = bytes.div_ceil(SECTOR_BYTES);
                 let data = self.disks - parity;
@@ -385,10 +385,10 @@ impl FileSystem for Zfs {
     }
 
     fn transactions(&self) -> Option<u64> {
-        let columns = match self.vdev {
-            Vdev::Mirror => 1,
-            Vdev::Stripe => self.disks,
-            Vdev::Raidz(parity) => self.disks - u64::from(parity),
+        let columns = match self.placement {
+            Placement::Mirror => 1,
+            Placement::Stripe => self.disks,
+            Placement::Raidz(parity) => self.disks - u64::from(parity),
         };
         Some(columns * AGGREGATE_BYTES)
     }

@@ -281,16 +281,10 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
         if let Some(mounting) = &spec.mounting {
             refuse(spec.line, &name, &not_modelled(mounting.kind.name));
         }
-        if let (Some(fs), None) = (&spec.modelled_fs, &model.host) {
-            let what = format!(
-                "{} needs a host: give `host`, --host, one of the models of kind host",
-                fs.row.name
-            );
+        if model.host.is_none()
+            && let Some(what) = needs_host(spec)
+        {
             refuse(spec.line, &name, &what);
-        }
-        if spec.software.is_some() && model.host.is_none() {
-            let what = "`software` needs a host: give `host`, one of the models of kind host";
-            refuse(spec.line, &name, what);
         }
     }
     let has_controller = experiment
@@ -328,6 +322,18 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
         );
     }
     errors
+}
+
+/// Returns the part of a system that needs a host, as an error.
+fn needs_host(spec: &SystemSpec) -> Option<String> {
+    let part = match (&spec.modelled_fs, &spec.software) {
+        (Some(fs), _) => fs.row.name,
+        (None, Some(_)) => "`software`",
+        (None, None) => return None,
+    };
+    Some(format!(
+        "{part} needs a host: give `host`, --host, one of the models of kind host"
+    ))
 }
 
 /// Returns why a real file system is refused, with those that can be modelled.

@@ -25,8 +25,8 @@ const PLAIN_STRIPE_BYTES: u64 = 1 << 20;
 /// Blocks of a request to the system, at most.
 const REQUEST_BLOCKS_MAX: u32 = 256;
 
-/// A system whose requests go through a modelled controller. Their data does not: modelled disks
-/// have no payload.
+/// A system whose requests go through a modelled controller. Modelled disks have no payload, so
+/// buffers are not copied.
 pub(crate) struct Controlled {
     inner: Box<dyn Target>,
     /// The host sees one device.
@@ -132,7 +132,7 @@ impl Controlled {
         }
     }
 
-    /// Advances to the next event, no later than `until`. Returns false if there is none.
+    /// Advances to the next event, no later than `until`. Returns false without any event.
     fn advance(&mut self, until: Option<Instant>) -> bool {
         self.send();
         if let Some(reply) = self.inner.poll(false) {

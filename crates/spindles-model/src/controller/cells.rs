@@ -1,4 +1,4 @@
-//! The blocks in the cache of a controller: which are there, and which are not on the disks.
+//! The blocks in the cache of a controller, and those of them that the disks lack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -27,7 +27,7 @@ struct Cell {
 /// The blocks in the cache.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
-    cells: BTreeMap<u64, Cell>,
+    by_number: BTreeMap<u64, Cell>,
     /// Cells by number of the last use.
     lru: BTreeSet<(u64, u64)>,
     /// Cells with dirty blocks, by the moment of the first change.
@@ -72,7 +72,7 @@ impl Cells {
     pub(super) fn new_blocks(&self, blocks: &Range<u64>) -> u64 {
         let cells = cells_of(blocks);
         let missing = cells.map(|at| {
-            let cell = self.cells.get(&at).copied().unwrap_or_default();
+            let cell = self.by_number.get(&at).copied().unwrap_or_default();
             u64::from((mask(at, blocks) & !(cell.dirty | cell.going)).count_ones())
         });
         missing.sum()
@@ -94,7 +94,7 @@ impl Cells {
         self.fill(blocks);
         for at in cells_of(blocks) {
             let bits = mask(at, blocks);
-            let cell = self.cells.get_mut(&at).expect("just filled");
+            let cell = self.by_number.get_mut(&at).expect("just filled");
             if cell.dirty == 0 {
                 cell.since = now;
                 self.oldest.insert((now, at));
@@ -109,7 +109,7 @@ impl Cells {
     /// Returns the parts of a range that are not in the cache.
     pub(super) fn missing(&self, blocks: &Range<u64>) -> Vec<Range<u64>> {
         let is_absent = |block: u64| {
-            let cell = self.cells.get(&(block / CELL_BLOCKS));
+            let cell = self.by_number.get(&(block / CELL_BLOCKS));
             cell.is_none_or(|cell| cell.valid >> (block % CELL_BLOCKS) & 1 == 0)
         };
         runs(blocks.clone(), is_absent)
@@ -118,7 +118,7 @@ impl Cells {
     /// Notes a use of blocks.
     pub(super) fn use_again(&mut self, blocks: &Range<u64>) {
         for at in cells_of(blocks) {
-            if self.cells.contains_key(&at) {
+            if self.by_number.contains_key(&at) {
                 self.touch(at);
             }
         }
@@ -146,20 +146,20 @@ impl Cells {
     pub(super) fn is_dirty(&self, blocks: &Range<u64>) -> bool {
         let mut cells = cells_of(blocks);
         cells.any(|at| {
-            let cell = self.cells.get(&at);
+            let cell = self.by_number.get(&at);
             cell.is_some_and(|cell| cell.dirty & mask(at, blocks) != 0)
         })
     }
 
-    /// Takes the dirty blocks of a range for writing. Returns them as runs.
+    /// Takes the dirty blocks of a range for writing, as runs.
     pub(super) fn take(&mut self, blocks: &Range<u64>) -> Vec<Range<u64>> {
         let is_dirty = |block: u64| {
-            let cell = self.cells.get(&(block / CELL_BLOCKS));
+            let cell = self.by_number.get(&(block / CELL_BLOCKS));
             cell.is_some_and(|cell| cell.dirty >> (block % CELL_BLOCKS) & 1 == 1)
         };
         let taken = runs(blocks.clone(), is_dirty);
         for at in cells_of(blocks) {
-            let Some(cell) = self.cells.get_mut(&at) else {
+            let Some(cell) = self.by_number.get_mut(&at) else {
                 continue;
             };
             let bits = cell.dirty & mask(at, blocks);
@@ -180,7 +180,7 @@ impl Cells {
     pub(super) fn written(&mut self, blocks: &Range<u64>) {
         for at in cells_of(blocks) {
             let cell = self
-                .cells
+                .by_number
                 .get_mut(&at)
                 .expect("it stays while it is written");
             let bits = cell.going & mask(at, blocks);
@@ -197,19 +197,19 @@ impl Cells {
         while self.valid_blocks > most {
             let idle = |cell: &Cell| cell.dirty | cell.going == 0;
             let first = self.lru.iter().take(LOOK_MAX);
-            let found = first.copied().find(|(_, at)| idle(&self.cells[at]));
+            let found = first.copied().find(|(_, at)| idle(&self.by_number[at]));
             let Some((used, at)) = found else {
                 return;
             };
             self.lru.remove(&(used, at));
-            let cell = self.cells.remove(&at).expect("it is listed");
+            let cell = self.by_number.remove(&at).expect("it is listed");
             self.valid_blocks -= u64::from(cell.valid.count_ones());
         }
     }
 
     fn touch(&mut self, at: u64) -> &mut Cell {
         self.used += 1;
-        let cell = self.cells.entry(at).or_default();
+        let cell = self.by_number.entry(at).or_default();
         self.lru.remove(&(cell.used, at));
         cell.used = self.used;
         self.lru.insert((cell.used, at));

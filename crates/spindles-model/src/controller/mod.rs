@@ -28,6 +28,10 @@ pub struct Surroundings {
 
 /// The numbers of a controller in a draw.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the parameters"
+)]
 struct Numbers {
     cache_blocks: u64,
     high_blocks: u64,
@@ -102,7 +106,7 @@ pub struct Controller {
     streams: VecDeque<u64>,
     lower: BTreeMap<Tag, Purpose>,
     next_lower: u64,
-    /// Parts of each stripe being destaged.
+    /// The number of requests that destage each stripe.
     destaging: BTreeMap<u64, u32>,
     /// The block from which destaging by place goes on.
     destaged: u64,
@@ -526,7 +530,8 @@ impl Controller {
             };
             let is_old = since + self.numbers.destage_age_ns <= now;
             let is_much = self.cells.unwritten_blocks() > self.numbers.low_blocks;
-            if !(is_old || is_much || !self.flushing.is_empty() || !self.blocked.is_empty()) {
+            let nothing_waits = self.flushing.is_empty() && self.blocked.is_empty();
+            if nothing_waits && !is_old && !is_much {
                 return;
             }
             let Some(stripe) = self.next_stripe() else {

@@ -1,3 +1,5 @@
+//! A controller with round numbers, and an array that answers when the test says so.
+
 use super::*;
 use crate::preset::parse_preset;
 

@@ -37,7 +37,7 @@ macro_rules! given {
     };
 }
 
-/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"], start = "SIZE", length = "SIZE" }`;
+/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"] }`, with `start` and `length`;
 /// `None` for other tables.
 fn modelled(table: &toml::Table) -> Result<Option<Members>, String> {
     let Some(name) = table.get("model").and_then(Value::as_str) else {

@@ -12,7 +12,7 @@ const TB: u64 = 1_000_000_000_000;
 
 pub(crate) static COMMAND: Command = Command {
     name: "list",
-    about: "List the disks, links, controllers, hosts and file systems that can be modelled by name",
+    about: "List the models: disks, links, controllers, hosts and file systems",
     details: "spindles model list",
     hidden: false,
     arguments: |command| command,

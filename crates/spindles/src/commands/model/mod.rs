@@ -10,7 +10,7 @@ use clap::ArgMatches;
 
 pub(crate) static COMMAND: Command = Command {
     name: "model",
-    about: "Show modelled disks, links, controllers, hosts and file systems: every number with its source",
+    about: "Show models of disks, controllers, hosts and file systems: each number with its source",
     details: "A model computes how long a disk takes, from numbers that it has or that are \
               known of its family. Each number has a lower and an upper bound, and says where \
               it is from.\n\n\
