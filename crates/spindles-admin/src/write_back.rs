@@ -1,8 +1,8 @@
 //! The write-back setting: whether the stage of an array answers small writes before they are
 //! placed.
 //!
-//! The stage is a ring on each member, behind the log in its journal area. Its contents are in
-//! memory too, which is as long as the ring of one member.
+//! The stage is a ring on each member, behind the log in its journal area. Memory as long as the
+//! ring of one member holds the contents too.
 
 use spindles_block::SizeBytes;
 use spindles_engine::{Policy, WriteBack as EngineWriteBack, WriteBackMode, WriteHole};
@@ -16,7 +16,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 pub const MEMORY_BYTES_MIN: u64 = 2 << 20;
 /// The most memory: a journal area has 256 MiB at most, and the log needs a part of it.
 pub const MEMORY_BYTES_MAX: u64 = 192 << 20;
-/// Lengths of areas are multiples of this.
+/// The unit of the lengths of areas.
 const UNIT_BYTES: u32 = 4096;
 /// The journal area of a member is this part of the device.
 const JOURNAL_PART: u64 = 64;
@@ -27,7 +27,7 @@ pub enum WriteBack {
     /// None: the array has no stage.
     #[default]
     Off,
-    /// All parts of rows.
+    /// The stage takes all parts of rows.
     On,
     /// The parts of rows that gain from it: under a steady load the rest is placed at once.
     Auto,
@@ -92,7 +92,7 @@ pub enum CantStage {
         /// The policy.
         policy: &'static str,
     },
-    /// Members are arrays, or it is a member of one.
+    /// Members are arrays, or the array is a member of another.
     #[error("--write-back is for arrays of devices alone: leave it out where arrays nest")]
     Nested,
     /// The array has two maps.
@@ -207,8 +207,8 @@ pub fn memory_bytes(array: &ArrayRecord) -> u64 {
     u64::from(array.shared.stage_bytes)
 }
 
-/// Returns how the engine uses the stage of an array. `drains`: it takes nothing, and places what
-/// is staged.
+/// Returns the engine's use of the stage of an array. A stage that drains takes nothing, and places
+/// all staged blocks.
 pub(crate) fn of_engine(array: &ArrayRecord, drains: bool) -> EngineWriteBack {
     if !array.has_stage() {
         return EngineWriteBack::OFF;

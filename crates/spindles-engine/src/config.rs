@@ -120,7 +120,7 @@ impl FaultLimits {
     };
 }
 
-/// Which writes are staged: answered after one append, and placed later.
+/// The choice of writes to stage: to answer after one append, and to place later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBackMode {
     /// None.
@@ -134,7 +134,7 @@ pub enum WriteBackMode {
 /// The use of an array's stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
-    /// Which writes are staged.
+    /// The choice of writes to stage.
     pub mode: WriteBackMode,
     /// The memory for staged contents, in blocks.
     pub memory_blocks: u32,

@@ -28,8 +28,11 @@ use alloc::{vec, vec::Vec};
 use choice::Choice;
 use load::Load;
 use pace::Pace;
-use spindles_block::{BlockIndex, BufferSlice, Instant, MEMBERS_MAX, MemberSet, Operand, StepId};
-use spindles_format::{Features, StageColumn, StageLayout};
+use spindles_block::{
+    BlockIndex, BufferSlice, Computation, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operand,
+    Piece, StepId,
+};
+use spindles_format::{ArrayRecord, Features, StageColumn, StageLayout};
 
 /// The computation of a batch. Smaller numbers name computations of stripe ranges.
 pub(crate) const STAGE_STEP: StepId = StepId(u32::MAX);
@@ -45,7 +48,7 @@ const CLOSE_NS: u64 = 10_000_000_000;
 /// Failures in a row after which rows count as impossible to place.
 const FAILURES_MAX: u32 = 8;
 /// The blocks that are sought at once for placing.
-pub(crate) const PASS_BLOCKS: usize = 1024;
+const PASS_BLOCKS: usize = 1024;
 /// Blocks that are staged as zeros, and batches that are not released, at most.
 const ZEROS_MAX: u32 = 4096;
 const BATCHES_MAX: u32 = 4096;
@@ -54,6 +57,29 @@ const BATCHES_MAX: u32 = 4096;
 pub(crate) const FILL_TO_PLACE: u32 = 102;
 /// The fill from which batches are released though that frees no segment, in 256ths.
 pub(crate) const FILL_TO_RELEASE: u32 = 154;
+
+/// Returns the sizes of a stage.
+fn setup(
+    config: &Config,
+    array: &ArrayRecord,
+    layout: StageLayout,
+    memory: BufferSlice,
+    ranges: u32,
+) -> Setup {
+    Setup {
+        array: array.uuid,
+        nonce: 0,
+        layout,
+        holders: config.geometry.members(),
+        parity_max: config.geometry.parity_chunks(),
+        number: array.generation << 32,
+        memory,
+        memory_blocks: config.write_back.memory_blocks,
+        zeros_max: ZEROS_MAX,
+        writes_max: ranges,
+        batches_max: BATCHES_MAX,
+    }
+}
 
 /// Returns true if a stage of this configuration may take writes.
 fn takes_writes(config: &Config) -> bool {
@@ -191,20 +217,7 @@ impl Staging {
         }
         let layout = StageLayout::new(array.shared.stage_bytes, block_size)?;
         let count = geometry.members();
-        let setup = Setup {
-            array: array.uuid,
-            nonce: 0,
-            layout,
-            holders: count,
-            parity_max: geometry.parity_chunks(),
-            number: array.generation << 32,
-            memory,
-            memory_blocks: config.write_back.memory_blocks,
-            zeros_max: ZEROS_MAX,
-            writes_max: ranges,
-            batches_max: BATCHES_MAX,
-        };
-        let stage = Stage::new(setup);
+        let stage = Stage::new(setup(config, array, layout, memory, ranges));
         let work = memory.plus(stage.memory_blocks());
         let window = Load::window_blocks(block_size.bytes());
         let column_max = layout.column_blocks_max();
@@ -265,7 +278,7 @@ impl Staging {
         self.sources[id.index() * self.slots + usize::from(slot)] = source;
     }
 
-    /// Returns true if some of these blocks may be staged.
+    /// Returns true if the stage may cover one of these blocks.
     pub(crate) fn covers(&self, from: BlockIndex, end: BlockIndex) -> bool {
         let blocks = u32::try_from(end.0 - from.0).unwrap_or(u32::MAX);
         let cover = self.stage.cover();
@@ -371,6 +384,90 @@ impl Staging {
     /// Returns the header of one holder, in blocks.
     pub(crate) fn header_blocks(&self) -> u32 {
         self.layout.header_blocks()
+    }
+
+    /// Returns the computation of the stage that is under way.
+    pub(crate) fn computation(&self) -> Computation<'_> {
+        match &self.load {
+            Some(load) if self.life == Life::Loading => load.computation(load.shape()),
+            _ => self.stage.computation(),
+        }
+    }
+
+    /// Returns the space for the checksums of this computation.
+    pub(crate) fn checksums_mut(&mut self) -> &mut [u32] {
+        match self {
+            Self {
+                load: Some(load),
+                life: Life::Loading,
+                ..
+            } => load.checksums_mut(),
+            Self { stage, .. } => stage.checksums_mut(),
+        }
+    }
+
+    /// Returns the pieces of the column on a holder.
+    pub(crate) fn column_pieces(&self, buffer: &MetadataBuffer, holder: MemberIndex) -> [Piece; 2] {
+        let column = self.stage.column_on(holder);
+        let column = column.expect("a column is written");
+        [
+            Piece {
+                buffer: buffer.slice(self.header, 0),
+                blocks: self.header_blocks(),
+            },
+            Piece {
+                buffer: column.contents,
+                blocks: column.blocks,
+            },
+        ]
+    }
+
+    /// Returns the pieces of the column that is written again on a holder.
+    pub(crate) fn repair_pieces(
+        &self,
+        metadata: &MetadataBuffer,
+        holder: MemberIndex,
+    ) -> [Piece; 2] {
+        let load = self.load.as_ref().expect("it is being loaded");
+        let (buffer, blocks) = load.repaired(holder);
+        [
+            Piece {
+                buffer: metadata.slice(self.tail_header, 0),
+                blocks: self.header_blocks(),
+            },
+            Piece { buffer, blocks },
+        ]
+    }
+
+    /// Notes that the flush of a release has ended.
+    pub(crate) fn release_flushed(&mut self) {
+        self.tail = Tail::Flushed;
+    }
+
+    /// Returns true while the stage takes no writes, until superblocks say that it is empty.
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self.life, Life::Draining | Life::Clearing)
+    }
+
+    /// Seeks the next staged blocks. Returns false if the stage is empty.
+    pub(crate) fn begin_pass(&mut self) -> bool {
+        self.stage
+            .staged_from(self.next, PASS_BLOCKS, &mut self.pass);
+        self.is_pass_flushed = false;
+        let Some(last) = self.pass.last() else {
+            if self.placing == 0 {
+                self.pace.rests();
+            }
+            return false;
+        };
+        self.next = last.plus(1);
+        self.pass.reverse();
+        true
+    }
+
+    pub(crate) fn pass_flushed(&mut self) {
+        let mark = self.pass_flush.take().expect("a flush was begun");
+        self.stage.flushed(mark);
     }
 }
 

@@ -86,14 +86,14 @@ pub enum StageState {
     Loading,
     /// It takes writes.
     On,
-    /// It takes only writes of blocks that are staged. Everything staged is being placed.
+    /// The stage takes only writes of staged blocks. Placing goes on until it is empty.
     Draining,
 }
 
 /// The stage of an array. Sums count from the opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageStatus {
-    /// Which writes are staged.
+    /// The choice of writes to stage.
     pub mode: WriteBackMode,
     /// Its state.
     pub state: StageState,
@@ -101,7 +101,7 @@ pub struct StageStatus {
     pub staged_blocks: u64,
     /// The memory for contents.
     pub memory_blocks: u32,
-    /// The part of this memory that is taken.
+    /// The part of this memory in use.
     pub memory_used_blocks: u32,
     /// The fill, in 256ths: of the memory, of the space on the members or of the table of records,
     /// whichever is fullest.
@@ -116,7 +116,7 @@ pub struct StageStatus {
     pub is_stuck: bool,
     /// Blocks that were written again before they were placed.
     pub absorbed_blocks: u64,
-    /// Blocks that were placed.
+    /// Placed blocks.
     pub placed_blocks: u64,
     /// Rows of which all blocks were placed at once.
     pub whole_rows: u64,

@@ -62,9 +62,9 @@ pub enum ServerEvent {
 /// A change of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageChange {
-    /// It is nearly full: further small writes are placed before they are answered.
+    /// The stage is nearly full. Answers of further small writes wait until they are placed.
     Full,
-    /// All of it was placed and released.
+    /// The stage is empty again.
     Empty,
     /// Some staged writes can't be placed.
     Stuck,

@@ -99,8 +99,8 @@ const LARGER: &str = "
 2 raid10:near 2(4) journal regions checksums: write 0+1, close
 ";
 
-/// Arrays with a stage: two requests, of which the stage takes one at least. Each with its number of
-/// consecutive crashes.
+/// Arrays with a stage, which takes at least one of two requests. The number of consecutive crashes
+/// comes first.
 const STAGED: &str = "
 2 raid5:left-symmetric(3) journal regions checksums staged: write 0+1, flush
 2 raid5:left-symmetric(3) journal regions checksums staged: write durably 0+1, write 0+1
@@ -113,8 +113,10 @@ const STAGED: &str = "
 2 raid5:left-symmetric(3) journal regions checksums staged: write 0+1, member 0 drops out
 2 raid5:left-symmetric(3) journal regions checksums staged: write durably 0+1, member 1 drops out
 2 raid5:left-symmetric(3) journal regions checksums staged without {0}: write 0+1, write durably 1+2
-2 raid5:left-symmetric(3) journal regions checksums staged without {0}: member 0 is rebuilt, write 0+1
-2 raid5:left-symmetric(3) journal regions checksums staged without {0}: write 0+1, member 0 is rebuilt
+2 raid5:left-symmetric(3) journal regions checksums staged without {0}: \
+   member 0 is rebuilt, write 0+1
+2 raid5:left-symmetric(3) journal regions checksums staged without {0}: \
+   write 0+1, member 0 is rebuilt
 2 raid6:left-symmetric(4) journal regions checksums staged: write 0+1, flush
 2 raid6:left-symmetric(4) journal regions checksums staged: write durably 0+1, write 0+1
 2 raid6:left-symmetric(4) journal regions checksums staged: write 0+1, member 0 drops out
@@ -201,8 +203,8 @@ fn is_staged(scenario: &Scenario) -> bool {
     scenario.to_string().contains(" staged")
 }
 
-/// Arrays with a stage of a few blocks: a crash at each moment, and a second one. No fault beyond
-/// the crash: no error in what was staged.
+/// Arrays with a stage of a few blocks: a crash at each moment, and a second one. Without a fault
+/// beyond the crash no staged block may be in error.
 ///
 /// `SPINDLES_ENUMERATION=all` takes all states, `SPINDLES_SCENARIO` those with this text.
 #[test]

@@ -168,11 +168,11 @@ pub(crate) struct Set {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WriteBackMode {
-    /// None: it has no stage
+    /// No write, and no stage
     Off,
-    /// All of them
+    /// All small writes
     On,
-    /// Those that gain from it
+    /// The small writes that gain from it
     Auto,
 }
 

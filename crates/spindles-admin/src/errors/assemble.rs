@@ -183,7 +183,7 @@ pub enum AssembleError {
         /// The reason.
         reason: PlanError,
     },
-    /// It can't have such a stage.
+    /// The array can't have such a stage.
     #[error("array '{array}': {reason}")]
     CantStage {
         /// The array.
@@ -191,7 +191,7 @@ pub enum AssembleError {
         /// The reason.
         reason: CantStage,
     },
-    /// What is staged can't be placed.
+    /// Staged blocks can't be placed.
     #[error(
         "array '{array}': some staged writes can't be placed, so its stage stays as it is: bring \
          back the missing members, or repair what its status lists"

@@ -120,7 +120,7 @@ impl Engine {
         (!held && !is_computed && !is_zeros, until)
     }
 
-    /// Returns true if some of these blocks may be staged: then the places do not answer for them.
+    /// Returns true if the stage may cover one of these blocks, so that places do not count.
     fn covers(&self, from: BlockIndex, end: BlockIndex) -> bool {
         let staging = self.staging.as_ref();
         staging.is_some_and(|staging| staging.covers(from, end))

@@ -211,8 +211,8 @@ impl Engine {
             Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
             Purpose::OutFlush => self.begin_update(),
             Purpose::ScrubFlush => self.inspection.flushed(),
-            Purpose::StageFlush => self.pass_flushed(),
-            Purpose::StageRelease => self.release_flush_ended(),
+            Purpose::StageFlush => self.staging().pass_flushed(),
+            Purpose::StageRelease => self.staging().release_flushed(),
             purpose => panic!("{purpose:?} is no counted flush"),
         }
     }

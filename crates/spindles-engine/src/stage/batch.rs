@@ -143,7 +143,7 @@ pub(super) struct Batch {
     number: u64,
     /// The number under which the batch was written when a holder failed.
     failed: Option<u64>,
-    /// True if it was given up: holders may have columns of it.
+    /// True if the batch was abandoned. Columns of it may lie on holders.
     is_abandoned: bool,
     shape: StageShape,
     chosen: Option<Chosen>,

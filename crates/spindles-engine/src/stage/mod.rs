@@ -151,7 +151,7 @@ impl Stage {
         self.setup.memory_blocks
     }
 
-    /// The blocks of this memory that are taken.
+    /// The blocks of this memory in use.
     #[must_use]
     pub fn used_blocks(&self) -> u32 {
         self.ring.memory_used()
@@ -213,8 +213,8 @@ impl Stage {
         of_batch.or_else(|| waiting().map(|waiting| waiting.write.id))
     }
 
-    /// Returns true if one of these blocks is in a batch that was given up. Neither its contents nor
-    /// older ones are an answer: the next opening may find either.
+    /// Returns true if an abandoned batch has one of these blocks. Neither its contents nor older
+    /// ones are an answer: the next opening may find either.
     #[must_use]
     pub fn leaves_open(&self, first: BlockIndex, blocks: u32) -> bool {
         self.batch.leaves_open(first, blocks)

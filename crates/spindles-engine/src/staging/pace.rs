@@ -38,7 +38,7 @@ impl Pace {
         self.measured_since.get_or_insert(now);
     }
 
-    /// Notes that nothing is being placed: the time until placing begins again does not count.
+    /// Notes a pause of placing, whose time does not count.
     pub(crate) fn rests(&mut self) {
         (self.measured_since, self.placed) = (None, 0);
     }

@@ -631,7 +631,7 @@ pub(crate) fn size_bytes(experiment: &Experiment) -> u64 {
     bytes.max().unwrap_or(0)
 }
 
-/// The least size of members if an array has a stage: one of 8 MiB then.
+/// The least size of members of an array with a stage. It leaves room for a stage of 8 MiB.
 const STAGED_BYTES_MIN: u64 = 1 << 30;
 
 /// Returns the size of each member that the lab creates.

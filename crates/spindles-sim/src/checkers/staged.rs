@@ -49,7 +49,7 @@ fn may_go(scene: &Scene<'_>) -> Option<u32> {
         .flat_map(|session| &session.faults);
     let may_spoil = faults.any(|(name, _)| SPOILS.contains(name));
     let parity = u32::from(array.geometry.parity_chunks());
-    // Of unequal members more may be lost than there is parity: those that hold nothing.
+    // Unequal members without data in these rows may be lost beyond the parity.
     let more = parity.checked_sub(array.lost.count());
     more.filter(|_| array.geometry.survives(array.lost) && !may_spoil)
 }

@@ -243,6 +243,10 @@ impl fmt::Display for Scenario {
 
 /// The kinds of arrays.
 #[derive(Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a feature of an array"
+)]
 struct Kind {
     regions: bool,
     checksums: bool,
@@ -253,7 +257,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// Every kind: the letters of what it has.
+    /// Yields every kind, named by letters of its features.
     fn all() -> impl Iterator<Item = Self> {
         let letters = ["", "r", "rc", "rd", "rcd", "rcn", "rcdn", "rcs"];
         letters.into_iter().map(|letters| Self {

@@ -29,7 +29,7 @@ impl Batch {
         self.runs.iter().any(has)
     }
 
-    /// Yields all its blocks.
+    /// Yields the blocks of the batch.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockIndex> {
         let blocks = |run: &StageRun| run.block.0..run.block.0 + u64::from(run.blocks);
         self.runs.iter().flat_map(blocks).map(BlockIndex)
@@ -77,12 +77,13 @@ impl Holder<'_> {
     }
 }
 
+/// A disk of an array: the member, the number of the disk, and its superblock's record.
+type Place = (MemberIndex, usize, DeviceRecord);
+
 impl Stack {
-    /// Returns the batches of an array of disks that are above the tail, by their numbers. Empty if
-    /// superblocks say that the stage is.
-    pub(crate) fn batches(&self, array: usize, view: View) -> BTreeMap<u64, Batch> {
+    /// Returns the newest record of an array of disks, and the disks that have one.
+    fn records(&self, array: usize, view: View) -> (Option<ArrayRecord>, Vec<Place>) {
         let this = &self.arrays[array];
-        let mut batches = BTreeMap::new();
         let mut newest: Option<ArrayRecord> = None;
         let mut holders = Vec::new();
         for (member, below) in (0..).map(MemberIndex).zip(&this.members) {
@@ -93,19 +94,25 @@ impl Stack {
                 continue;
             };
             holders.push((member, disk, device));
-            if newest
-                .as_ref()
-                .is_none_or(|newest| newest.generation < record.generation)
-            {
+            let before = newest.as_ref().map_or(0, |newest| newest.generation);
+            if newest.is_none() || before < record.generation {
                 newest = Some(record);
             }
         }
+        (newest, holders)
+    }
+
+    /// Returns the batches of an array of disks that are above the tail, by their numbers. Empty if
+    /// superblocks say that the stage is.
+    pub(crate) fn batches(&self, array: usize, view: View) -> BTreeMap<u64, Batch> {
+        let mut batches = BTreeMap::new();
+        let (newest, holders) = self.records(array, view);
         let Some(record) = newest.filter(|record| record.staged) else {
             return batches;
         };
         let (shared, size) = (&record.shared, record.block_size);
         let layout = StageLayout::new(shared.stage_bytes, size).expect("the array has a stage");
-        let holder = |(member, disk, device): &(MemberIndex, usize, DeviceRecord)| Holder {
+        let holder = |(member, disk, device): &Place| Holder {
             member: *member,
             disk: *disk,
             start: StageLayout::start(device, shared, size).expect("it has a journal"),

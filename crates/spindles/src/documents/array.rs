@@ -78,7 +78,7 @@ pub(crate) struct WriteBack {
     pub mode: String,
     /// The most bytes that it holds; 0 without one.
     pub size_bytes: u64,
-    /// It may hold writes that are not placed.
+    /// True if the stage may hold writes that are not placed.
     pub staged: bool,
     /// Null unless the array is open and uses its stage.
     pub in_use: Option<StageInUse>,

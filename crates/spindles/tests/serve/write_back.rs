@@ -42,7 +42,7 @@ fn write(link: &mut Nbd) {
     }
 }
 
-/// Copies the array to a file, and checks what was written.
+/// Copies the array to a file, and checks all written blocks.
 fn check(world: &World) {
     let bytes = WRITES * STEP * u64::from(BLOCK_BYTES);
     world.make("out", bytes);

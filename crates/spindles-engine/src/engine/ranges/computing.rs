@@ -149,7 +149,8 @@ impl Engine {
     /// Returns the computation that `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Computation<'_> {
         if id == STAGE_STEP {
-            return self.staged_step();
+            let staging = self.staging.as_ref().expect("the stage computes");
+            return staging.computation();
         }
         let range = &self.ranges[RangeId(id.0)];
         let Some(step) = range.stage().step() else {
@@ -174,7 +175,7 @@ impl Engine {
     /// of the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
         if id == STAGE_STEP {
-            return self.staged_step_checksums();
+            return self.staging().checksums_mut();
         }
         if self.ranges[RangeId(id.0)].stage() == Stage::Summing {
             return self.staged_checksums(RangeId(id.0));

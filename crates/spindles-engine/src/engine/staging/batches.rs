@@ -5,11 +5,11 @@ use crate::{
     engine::Closing,
     output::Output,
     stage::{BatchEvent, ColumnWrite, Context, Next, WriteId},
-    staging::{Life, STAGE_STEP, Staging},
+    staging::{Life, STAGE_STEP},
     system_io::Purpose,
 };
 use spindles_block::{
-    BufferSlice, Computation, MemberIndex, MemberIo, MemberResult, Operation, Piece, RequestError,
+    BufferSlice, MemberIndex, MemberIo, MemberResult, Operation, Piece, RequestError,
 };
 
 impl Engine {
@@ -84,52 +84,14 @@ impl Engine {
         self.outbox.put(Output::Member(io));
     }
 
-    /// Returns the computation of the stage that is under way.
-    pub(crate) fn staged_step(&self) -> Computation<'_> {
-        let staging = self.staging.as_ref().expect("the stage computes");
-        match &staging.load {
-            Some(load) if staging.life == Life::Loading => load.computation(load.shape()),
-            _ => staging.stage.computation(),
-        }
-    }
-
-    /// Returns the space for the checksums of this computation.
-    pub(crate) fn staged_step_checksums(&mut self) -> &mut [u32] {
-        let staging = self.staging.as_mut().expect("the stage computes");
-        match staging {
-            Staging {
-                load: Some(load),
-                life: Life::Loading,
-                ..
-            } => load.checksums_mut(),
-            Staging { stage, .. } => stage.checksums_mut(),
-        }
-    }
-
     /// Returns the pieces of a write to the stage; `None` for another write.
     pub(crate) fn staged_pieces(&self, io: &MemberIo) -> Option<[Piece; 2]> {
+        let (staging, buffer) = (self.staging.as_ref()?, &self.metadata_buffer);
         match Purpose::of(io.id).0 {
-            Purpose::StageBatch => Some(self.column_pieces(io.member)),
-            Purpose::StageRepair => Some(self.repair_pieces(io.member)),
+            Purpose::StageBatch => Some(staging.column_pieces(buffer, io.member)),
+            Purpose::StageRepair => Some(staging.repair_pieces(buffer, io.member)),
             _ => None,
         }
-    }
-
-    /// Returns the pieces of the column on a holder.
-    fn column_pieces(&self, holder: MemberIndex) -> [Piece; 2] {
-        let staging = self.staging.as_ref().expect("the array has a stage");
-        let column = staging.stage.column_on(holder);
-        let column = column.expect("a column is being written");
-        [
-            Piece {
-                buffer: self.metadata_buffer.slice(staging.header, 0),
-                blocks: staging.header_blocks(),
-            },
-            Piece {
-                buffer: column.contents,
-                blocks: column.blocks,
-            },
-        ]
     }
 
     /// Handles the result of a column's write. A holder that failed is out, durably, before the

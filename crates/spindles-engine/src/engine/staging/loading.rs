@@ -23,7 +23,6 @@ use crate::{
 use alloc::{vec, vec::Vec};
 use spindles_block::{
     BufferSlice, Compute, MemberError, MemberIndex, MemberIo, MemberResult, Operand, Operation,
-    Piece,
 };
 use spindles_format::{
     AreaKind, BadBlockKind, STAGE_HEADER_BYTES, STAGE_SEGMENTS, StageColumn, StageDescriptor,
@@ -571,20 +570,6 @@ impl Engine {
             buffer,
         };
         self.outbox.put(Output::Member(io));
-    }
-
-    /// Returns the pieces of the column that is written again on a holder.
-    pub(crate) fn repair_pieces(&self, holder: MemberIndex) -> [Piece; 2] {
-        let staging = self.staging.as_ref().expect("the array has a stage");
-        let load = staging.load.as_ref().expect("it is being loaded");
-        let (buffer, blocks) = load.repaired(holder);
-        [
-            Piece {
-                buffer: self.metadata_buffer.slice(staging.tail_header, 0),
-                blocks: staging.header_blocks(),
-            },
-            Piece { buffer, blocks },
-        ]
     }
 
     /// Copies the next data column to the memory of the stage.

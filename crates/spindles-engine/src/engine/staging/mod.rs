@@ -26,7 +26,7 @@ pub(crate) use taking::Turn;
 
 impl Engine {
     /// Returns the stage; panics if the array has none.
-    fn staging(&mut self) -> &mut Staging {
+    pub(crate) fn staging(&mut self) -> &mut Staging {
         self.staging.as_mut().expect("the array has a stage")
     }
 
@@ -41,8 +41,8 @@ impl Engine {
         })
     }
 
-    /// Returns true if a close places no more: it can't, or it did for long enough. The next opening
-    /// loads what is staged.
+    /// Returns true if a close places no more, because it can't or took too long. The next opening
+    /// loads the rest.
     fn leaves_staged(&self) -> bool {
         let staging = self.staging.as_ref().expect("the array has a stage");
         let is_late = staging.is_late(self.now) && !staging.is_awaited;
@@ -74,7 +74,10 @@ impl Engine {
 
     /// Continues everything of the stage that can continue. Returns true if anything did.
     pub(crate) fn pump_stage(&mut self) -> bool {
-        if self.staging.is_none() || !self.opening.is_serving() && !self.is_stage_draining() {
+        if self.staging.is_none()
+            || !self.opening.is_serving()
+                && !self.staging.as_ref().is_some_and(Staging::is_draining)
+        {
             return false;
         }
         if self.settings.read_only {
@@ -91,11 +94,6 @@ impl Engine {
             || self.release_staged()
             || self.place_staged()
             || self.commit_staged()
-    }
-
-    fn is_stage_draining(&self) -> bool {
-        let staging = self.staging.as_ref();
-        staging.is_some_and(|staging| matches!(staging.life, Life::Draining | Life::Clearing))
     }
 
     // ---- life ---------------------------------------------------------------------------------

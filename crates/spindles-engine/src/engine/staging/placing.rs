@@ -5,7 +5,7 @@ use crate::{
     plan::Ask,
     slots::SlotSet,
     stage::{Contents, Newest},
-    staging::{FILL_TO_PLACE, IDLE_NS, Life, PASS_BLOCKS, Staging},
+    staging::{FILL_TO_PLACE, IDLE_NS, Life},
     stripe::{Owner, Stage},
     system_io::Purpose,
 };
@@ -52,7 +52,7 @@ impl Engine {
         let staging = self.staging();
         staging.failed = None;
         let Some(block) = staging.pass.last().copied() else {
-            return self.begin_pass();
+            return self.staging().begin_pass();
         };
         let id = self.ranges.next_free();
         let location = self.geometry.locate(block);
@@ -69,24 +69,6 @@ impl Engine {
         }
         staging.pass.pop();
         self.place_staged_rows(id, location.block_in_chunk, &rows);
-        true
-    }
-
-    /// Seeks the next staged blocks. Returns false if the stage is empty.
-    fn begin_pass(&mut self) -> bool {
-        let staging = self.staging();
-        let from = staging.next;
-        let Staging { stage, pass, .. } = staging;
-        stage.staged_from(from, PASS_BLOCKS, pass);
-        staging.is_pass_flushed = false;
-        let Some(last) = staging.pass.last() else {
-            if staging.placing == 0 {
-                staging.pace.rests();
-            }
-            return false;
-        };
-        staging.next = last.plus(1);
-        staging.pass.reverse();
         true
     }
 
@@ -114,14 +96,8 @@ impl Engine {
         let holders = holders.collect();
         staging.pass_flush = Some(mark);
         if self.flush_counted(holders, Purpose::StageFlush) == 0 {
-            self.pass_flushed();
+            self.staging().pass_flushed();
         }
-    }
-
-    pub(crate) fn pass_flushed(&mut self) {
-        let staging = self.staging();
-        let mark = staging.pass_flush.take().expect("a flush was begun");
-        staging.stage.flushed(mark);
     }
 
     fn placeable(&self, id: RangeId, slot: u8, row: u32) -> Option<Newest> {

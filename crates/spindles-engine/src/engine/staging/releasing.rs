@@ -55,17 +55,12 @@ impl Engine {
             return false;
         }
         if self.mutated(Mutation::ReleaseUnplaced) {
-            self.release_flush_ended();
+            self.staging().release_flushed();
             return true;
         }
         // Places and their entries, and all holders with them (rule 5).
         self.flush_active(Purpose::StageRelease);
         true
-    }
-
-    /// Continues when places, entries and holders are flushed.
-    pub(crate) fn release_flush_ended(&mut self) {
-        self.staging().tail = Tail::Flushed;
     }
 
     /// Writes the tail on all holders.
