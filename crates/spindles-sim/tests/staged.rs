@@ -57,6 +57,8 @@ fn failures_of_a_stage_stay_away() {
     check_seeds("raid6", 2492..2493);
     // Loaded with a batch that was written twice, for which there was no memory.
     check_seeds("raid6", 1652..1653);
+    // No space for a batch, because one before it was written twice.
+    check_seeds("raid6", 161..162);
 }
 
 /// Devices that join find an empty stage, and so does a growth.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! phase      input                    then
-//! Idle       writes wait              Encoding; Writing if parity is copies, or there is none
+//! Idle       writes wait              Waiting
+//! Waiting    there is space, and the  Encoding; Writing if parity is copies, or there is none
+//!            loss of holders is durable
 //! Encoding   the next computation     Encoding, after the last Writing
 //! Writing    the last column, all ok  Idle: answered
-//! Writing    the last column, some    Retrying: a holder is out
+//! Writing    the last column, some    Waiting: a holder is out, and the batch gets another number
 //!            failed
-//! Retrying   the loss is durable      Encoding or Writing, as a batch with another number
 //! ```
 
 use super::columns::{Chosen, Sizes, Turns};
@@ -128,7 +129,7 @@ enum Phase {
         pending: u8,
         failed: bool,
     },
-    Retrying,
+    Waiting,
 }
 
 /// The batch under way.
@@ -188,7 +189,7 @@ impl Batch {
     /// Gives up the batch, whose writes are never answered, and returns the first of them.
     pub(super) fn abandon_next(&mut self) -> Option<WriteId> {
         assert!(!self.is_under_way(), "nothing of it is under way");
-        self.is_abandoned |= self.retries();
+        self.is_abandoned |= self.failed.is_some();
         self.phase = Phase::Idle;
         self.next_answered()
     }
@@ -205,8 +206,10 @@ impl Batch {
         self.phase == Phase::Idle
     }
 
-    pub(super) fn retries(&self) -> bool {
-        self.phase == Phase::Retrying
+    /// Returns true if the batch is formed and nothing of it is under way: it waits for space, or
+    /// until the loss of a holder is durable.
+    pub(super) fn waits(&self) -> bool {
+        self.phase == Phase::Waiting
     }
 
     /// Returns the number under which a holder failed, until the batch is written again.
@@ -267,6 +270,7 @@ impl Batch {
         if self.writes.is_empty() {
             return Err(Next::Nothing);
         }
+        self.phase = Phase::Waiting;
         Ok(())
     }
 
@@ -509,7 +513,7 @@ impl Batch {
             return BatchEvent::Waits;
         }
         if *failed {
-            self.phase = Phase::Retrying;
+            self.phase = Phase::Waiting;
             self.failed = Some(self.number);
             return BatchEvent::Again;
         }

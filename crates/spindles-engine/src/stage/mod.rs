@@ -316,7 +316,7 @@ impl Stage {
             context.parity <= self.setup.parity_max,
             "memory is reserved"
         );
-        if !self.batch.retries() {
+        if !self.batch.waits() {
             if !self.batch.is_idle() {
                 return Next::Nothing;
             }
@@ -329,7 +329,7 @@ impl Stage {
         }
         let (shape, chosen) = (self.batch.shape(), self.batch.chosen());
         if !self.ring.has_room(chosen.holders(), shape.column_blocks()) {
-            assert!(self.batch.retries(), "the space of a write is reserved");
+            // A batch that was written again took space beyond its reservation.
             return Next::Full;
         }
         let next = self.batch.begin();

@@ -100,11 +100,16 @@ fn check_durable(scene: &Scene<'_>, batches: &Batches) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the contents fit into the memory of the stage.
+/// Checks that the newest contents fit into the memory of the stage. An opening loads no others.
 fn check_memory(scene: &Scene<'_>, batches: &Batches) -> Result<(), String> {
-    let contents = batches.values().flat_map(Batch::contents);
-    let count = contents.collect::<BTreeSet<u64>>().len();
-    let most = scene.options.staged_blocks;
+    let mut newest = BTreeSet::new();
+    for batch in batches.values() {
+        for block in batch.blocks() {
+            newest.remove(&block.0);
+        }
+        newest.extend(batch.contents());
+    }
+    let (count, most) = (newest.len(), scene.options.staged_blocks);
     if u64::try_from(count).expect("fits") > u64::from(most) {
         return Err(format!("{count} blocks are staged in memory for {most}"));
     }

@@ -51,7 +51,11 @@ impl Engine {
 
     fn stage_goes_on(&mut self, next: Next) -> bool {
         match next {
-            Next::Nothing | Next::Full | Next::TooFew => false,
+            Next::Nothing | Next::TooFew => false,
+            Next::Full => {
+                self.staging().is_awaited = true;
+                false
+            }
             Next::Compute => {
                 self.outbox.put(Output::Compute(STAGE_STEP));
                 true
