@@ -64,8 +64,8 @@ fn failures_of_a_stage_stay_away() {
 /// Devices that join find an empty stage, and so does a growth.
 #[test]
 fn a_stage_gives_way_to_new_devices() {
-    check("raid5 dropout rebuild replace", 40);
-    check("raid6 dropout rebuild replace", 40);
-    check("raid5 grow", 40);
-    check("raid6 grow dropout", 40);
+    check("raid5 dropout rebuild replace", 24);
+    check("raid6 dropout rebuild replace", 24);
+    check("raid5 grow", 24);
+    check("raid6 grow dropout", 24);
 }

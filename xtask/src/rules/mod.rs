@@ -5,6 +5,7 @@ mod adr;
 mod banned_words;
 mod clocks;
 mod dependencies;
+mod examples;
 mod fault_model;
 mod figures;
 mod file_sizes;
@@ -71,6 +72,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &banned_words::RULE,
     &clocks::RULE,
     &dependencies::RULE,
+    &examples::RULE,
     &fault_model::RULE,
     &figures::RULE,
     &file_sizes::RULE,
