@@ -184,9 +184,8 @@ impl Slow {
         averages.get(count / 2).copied()
     }
 
-    /// Returns the members that have kept reads waiting the longest, as many as reads can go
-    /// around. If all members do, the fault is not theirs alone: only those that stalled before
-    /// continue to.
+    /// Returns the members whose reads have waited the longest, as long as the level survives
+    /// without them. If reads wait at all members, no further member counts as stalled.
     pub(crate) fn choose_stalled(
         &self,
         geometry: &Geometry,
@@ -238,8 +237,8 @@ impl Slow {
         self.forget(member);
     }
 
-    /// Returns the slots that a stripe range's read should go around, and those that it should go
-    /// to, to time their members.
+    /// Returns the slots of slow members: those that a read avoids, and those that it reads to time
+    /// the member.
     #[cold]
     pub(crate) fn slow_slots(&mut self, ranges: &Ranges, id: RangeId) -> (SlotSet, SlotSet) {
         if ranges[id].ask != Ask::Read {

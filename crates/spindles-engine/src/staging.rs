@@ -5,7 +5,7 @@
 //! Found ─▶ Loading ─▶ On or Draining
 //! Off ─▶ Describing ─▶ Tailing ─▶ Recording ─▶ On ─▶ Draining ─▶ Clearing ─▶ Off
 //!  ▲           │                                  │
-//!  └ a holder failed                              └ closing, a device is filled or joins, a growth
+//!  └ a holder failed                              └ close, growth, a device joins or is filled
 //! ```
 //!
 //! A life of the stage draws a fresh nonce. So no record of an earlier life counts on the holders,

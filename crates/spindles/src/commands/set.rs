@@ -154,7 +154,7 @@ fn show_write_back(report: &ArrayReport, ui: &Ui) {
             format!("array '{name}' answers small writes from a stage of {size}")
         }
         WriteBack::Auto => {
-            format!("array '{name}' answers small writes that gain from it from a stage of {size}")
+            format!("array '{name}' answers the small writes that gain most from a stage of {size}")
         }
     });
 }

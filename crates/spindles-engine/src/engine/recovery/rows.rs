@@ -371,7 +371,7 @@ impl Engine {
         self.begin_settling(id);
     }
 
-    /// Reports lost blocks, except those that the stage covers: placing repairs them.
+    /// Reports lost blocks. Placing repairs those that the stage covers, so they are left out.
     fn report_lost(&mut self, first: BlockIndex, blocks: u32) {
         let mut done = 0;
         while done < blocks {
