@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
 /// Binaries run at once.
 const AT_ONCE: usize = 2;
@@ -19,6 +20,9 @@ const LONGEST: &[&str] = &["io", "spindles_sim", "program", "spindles_lab"];
 /// others. Tests begin in the order of their names, so the longest ones would otherwise run last,
 /// and alone.
 const HALVED: &[(&str, &str)] = &[("program", "torture::")];
+
+/// Binaries whose times are printed.
+const LINE: usize = 8;
 
 /// A test binary, or a half of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,7 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
         "--message-format",
     ];
     let build = [&build[..], &["json-render-diagnostics"]].concat();
+    let started = Instant::now();
     let binaries = match process::capture(&process::cargo_program(), &build) {
         Ok(Finished { good: true, output }) => of_messages(&output),
         Ok(Finished { output, .. }) | Err(output) => {
@@ -53,7 +58,9 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
     if binaries.is_empty() {
         return Outcome::failed("cargo built no test binary");
     }
+    let built = started.elapsed().as_secs();
     let threads = format!("--test-threads={}", (threads / AT_ONCE).max(1));
+    let times = Mutex::new(Vec::new());
     let queue = Mutex::new(binaries.into_iter());
     let next = || queue.lock().expect("no thread panics").next();
     let mut total = Outcome::default();
@@ -61,7 +68,10 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
         let run = || {
             let mut outcomes = Outcome::default();
             while let Some(binary) = next() {
+                let began = Instant::now();
                 outcomes.add(&binary.run(limit, &threads));
+                let mut times = times.lock().expect("no thread panics");
+                times.push((began.elapsed().as_secs(), binary.label()));
             }
             outcomes
         };
@@ -70,6 +80,10 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
             total.add(&worker.join().expect("it does not panic"));
         }
     });
+    total.figures.push(longest(
+        built,
+        &mut times.into_inner().expect("no thread panics"),
+    ));
     let examples = [
         "test",
         "--quiet",
@@ -80,6 +94,16 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
     ];
     total.add(&tested(&process::cargo_program(), &examples));
     total
+}
+
+/// Returns a line with the seconds of the build and of the binaries that ran longest.
+fn longest(built: u64, times: &mut [(u64, String)]) -> String {
+    times.sort_by(|a, b| b.cmp(a));
+    let longest = times.iter().take(LINE);
+    let longest: Vec<String> = longest
+        .map(|(seconds, name)| format!("{name} {seconds} s"))
+        .collect();
+    format!("built in {built} s; longest: {}", longest.join(", "))
 }
 
 /// Returns the test binaries in messages of cargo. Those of [`LONGEST`] come first.
@@ -123,6 +147,12 @@ impl Binary {
         vec![choose(&[text]), choose(&["--skip", text])]
     }
 
+    /// Returns its name and the tests chosen.
+    fn label(&self) -> String {
+        let words = [&[self.name.clone()][..], &self.chosen].concat();
+        words.join(" ")
+    }
+
     /// Runs the binary as cargo does: in the folder of its package, which a variable names too.
     fn run(&self, limit: &str, threads: &str) -> Outcome {
         let variable = format!("CARGO_MANIFEST_DIR={}", self.folder);
@@ -158,6 +188,13 @@ fn tested(program: &str, arguments: &[&str]) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_binaries_that_ran_longest_are_named() {
+        let mut times = [(3, "io".to_owned()), (70, "program".to_owned())];
+        let line = "built in 200 s; longest: program 70 s, io 3 s";
+        assert_eq!(longest(200, &mut times), line);
+    }
 
     #[test]
     fn binaries_are_found_among_messages_and_long_ones_begin() {
