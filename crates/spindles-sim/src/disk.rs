@@ -6,6 +6,7 @@ use crate::media::Media;
 use crate::random::Random;
 use spindles_block::MemberError;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A version of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +200,12 @@ impl Disk {
             View::Current => self.current(sector),
             View::Durable => self.durable(sector),
         }
+    }
+
+    /// Returns the bytes of these sectors.
+    pub fn bytes_of(&self, sectors: Range<u64>, view: View) -> Vec<u8> {
+        let sectors = sectors.map(|sector| self.sector(sector, view));
+        sectors.collect::<Vec<_>>().concat()
     }
 
     /// Reads from sector `first` on.

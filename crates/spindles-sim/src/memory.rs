@@ -72,7 +72,7 @@ impl Memory {
     pub(crate) fn bytes_of(&self, pieces: &[Piece]) -> Vec<u8> {
         let bytes =
             |piece: &Piece| self.bytes(piece.buffer, index(piece.blocks) * self.block_bytes);
-        pieces.iter().flat_map(bytes).collect()
+        pieces.iter().map(bytes).collect::<Vec<_>>().concat()
     }
 
     /// Same as `bytes`, but mutable.

@@ -50,6 +50,8 @@ pub(super) struct Explorer<'a> {
     /// covers the disks, the writes in flight and the legal contents.
     pub(super) crashed: BTreeSet<(u64, u8)>,
     pub(super) settled: BTreeSet<u64>,
+    /// Openings without a further crash.
+    pub(super) opened: BTreeSet<u64>,
     /// Set while a block is corrupt.
     pub(super) rotten: bool,
     /// A second crash strikes at one in this many moments of a recovery.
@@ -77,6 +79,7 @@ pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
         moments: BTreeSet::new(),
         crashed: BTreeSet::new(),
         settled: BTreeSet::new(),
+        opened: BTreeSet::new(),
         rotten: false,
         later_crash_share: match bounds.later_crash_share {
             1 => 1,
@@ -387,18 +390,36 @@ impl Explorer<'_> {
                 // it.
                 None => continue,
             }
-            for journal in [self.scenario.journal_device, false] {
+            let journals: &[bool] = if self.scenario.journal_device {
+                &[true, false]
+            } else {
+                &[false]
+            };
+            for &journal in journals {
+                if left == 0 && !self.is_new_opening(state, missing, journal) {
+                    continue;
+                }
                 self.way.push(WayStep::Open(missing, journal));
                 if let Some((machine, legal)) = self.open(state, missing, journal, left)? {
                     self.after_recovery(machine, &legal, left)?;
                 }
                 self.way.pop();
-                if !self.scenario.journal_device {
-                    break;
-                }
             }
         }
         Ok(())
+    }
+
+    /// Returns true if no state with the same contents of all devices but the missing ones was
+    /// opened without a further crash. The contents of missing devices change nothing then.
+    fn is_new_opening(&mut self, state: &AfterCrash, missing: MemberSet, journal: bool) -> bool {
+        let mut without: Vec<u8> = missing.iter().map(|member| member.0).collect();
+        if !journal {
+            without.push(self.scenario.members());
+        }
+        let lost = u64::from(state.log_is_lost) << 1 | u64::from(journal);
+        let contents = mix(state.media.hash_without(&without), state.legal.hash());
+        let members = mix(missing.bits(), state.lost.bits());
+        self.opened.insert(mix(mix(contents, members), lost))
     }
 
     /// Opens the state with one corrupt block in addition: of data, parity, checksums or the log.

@@ -75,8 +75,12 @@ pub(super) struct Media {
     /// Writes in caches, oldest first, with their numbers.
     cached: Vec<(u32, Write)>,
     written: u32,
-    hash: u64,
+    /// Hashes of the durable contents, by disk.
+    hashes: [u64; DISKS_MAX],
 }
+
+/// Disks of an array, with its journal device.
+const DISKS_MAX: usize = 8;
 
 fn atom_hash(disk: u8, atom: u16, content: Content) -> u64 {
     let place = u64::from(disk) << 48 | u64::from(atom) << 32;
@@ -100,7 +104,7 @@ impl Media {
             durable: vec![super::store::ZEROS; usize::from(disks) * usize::from(atoms)],
             cached: Vec::new(),
             written: 0,
-            hash: 0,
+            hashes: [0; DISKS_MAX],
         }
     }
 
@@ -112,8 +116,8 @@ impl Media {
     fn set(&mut self, disk: u8, atom: u16, content: Content) {
         let place = self.place(disk, atom);
         let was = std::mem::replace(&mut self.durable[place], content);
-        self.hash = self
-            .hash
+        let hash = &mut self.hashes[usize::from(disk)];
+        *hash = hash
             .wrapping_add(atom_hash(disk, atom, content))
             .wrapping_sub(atom_hash(disk, atom, was));
     }
@@ -208,14 +212,23 @@ impl Media {
 
     /// Returns a hash of all durable and cached contents.
     pub(super) fn hash(&self) -> u64 {
-        let caches = (0..self.disks).map(|disk| cache_hash(disk, self.cache_of(disk)));
-        caches.fold(self.hash, u64::wrapping_add)
+        self.hash_without(&[])
+    }
+
+    /// Same as `hash`, of all disks but the missing ones.
+    pub(super) fn hash_without(&self, missing: &[u8]) -> u64 {
+        let disks = (0..self.disks).filter(|disk| !missing.contains(disk));
+        let hashes = disks.map(|disk| {
+            let cached = cache_hash(disk, self.cache_of(disk));
+            self.hashes[usize::from(disk)].wrapping_add(cached)
+        });
+        hashes.fold(0, u64::wrapping_add)
     }
 
     /// Returns a hash of the durable contents. The hash after a crash is this plus the contribution
     /// of each disk.
     pub(super) fn durable_hash(&self) -> u64 {
-        self.hash
+        self.hashes.iter().copied().fold(0, u64::wrapping_add)
     }
 
     /// Returns the disks after a crash, given one of the `losses` of each disk.
@@ -373,6 +386,16 @@ mod tests {
             [[2, 3, 0, 0], [2, 4, 0, 0], [2, 3, 5, 0], [2, 4, 5, 0]]
         );
         assert_eq!(media.with(&[&losses[0]]).hash(), media.hash());
+    }
+
+    #[test]
+    fn missing_disks_do_not_change_a_hash() {
+        let mut media = Media::new(2, 4);
+        media.write(&write(0, &[2, 3]), true);
+        media.write(&write(2, &[4]), false);
+        assert_eq!(media.hash_without(&[0]), Media::new(2, 4).hash());
+        assert_eq!(media.hash_without(&[1]), media.hash());
+        assert_ne!(media.hash_without(&[1]), media.hash_without(&[0]));
     }
 
     #[test]

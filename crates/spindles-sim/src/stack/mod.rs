@@ -180,9 +180,7 @@ impl Stack {
 
     /// Returns a block of a disk.
     pub fn disk_block(&self, disk: usize, block: BlockIndex, view: View) -> Vec<u8> {
-        let sectors = self.sectors(disk, block);
-        let sectors = sectors.map(|sector| self.disks[disk].sector(sector, view));
-        sectors.collect::<Vec<_>>().concat()
+        self.disks[disk].bytes_of(self.sectors(disk, block), view)
     }
 
     /// Returns a block of a member, counted in its data area. `None` if redundancy does not suffice

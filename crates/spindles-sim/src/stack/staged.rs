@@ -1,12 +1,12 @@
 //! The stage of an array of disks, read without the engine.
 
+use super::superblocks::newest_records;
 use super::{Below, Stack};
-use crate::disk::{Disk, View};
+use crate::disk::View;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    ArrayRecord, DeviceRecord, SLOT_BYTES, STAGE_HEADER_BYTES, STAGE_SEGMENTS, SUPERBLOCK_BYTES,
-    StageColumn, StageDescriptor, StageHeader, StageKind, StageLayout, StageRun, StageShape,
-    block_checksum,
+    ArrayRecord, DeviceRecord, STAGE_HEADER_BYTES, STAGE_SEGMENTS, StageColumn, StageDescriptor,
+    StageHeader, StageKind, StageLayout, StageRun, StageShape, block_checksum,
 };
 use std::collections::BTreeMap;
 
@@ -56,9 +56,12 @@ impl Holder<'_> {
     /// Returns the blocks at a place of the stage.
     fn read(&self, place: u32, blocks: u32) -> Vec<u8> {
         let first = self.start.plus(place.into());
-        let blocks = (0..u64::from(blocks)).map(|at| first.plus(at));
-        let bytes = blocks.flat_map(|block| self.stack.disk_block(self.disk, block, self.view));
-        bytes.collect()
+        let start = self.stack.sectors(self.disk, first).start;
+        let end = self
+            .stack
+            .sectors(self.disk, first.plus(blocks.into()))
+            .start;
+        self.stack.disks[self.disk].bytes_of(start..end, self.view)
     }
 
     /// Returns true if a header may begin at this place.
@@ -90,7 +93,7 @@ impl Stack {
             let (Below::Disk(disk), false) = (*below, this.lost.contains(member)) else {
                 continue;
             };
-            let Some((record, device)) = superblock(&self.disks[disk], view) else {
+            let Some((record, device)) = newest_records(&self.disks[disk], view) else {
                 continue;
             };
             holders.push((member, disk, device));
@@ -164,17 +167,4 @@ impl Stack {
         }
         batches.split_off(&tail)
     }
-}
-
-/// Returns the superblock with the highest generation.
-fn superblock(disk: &Disk, view: View) -> Option<(ArrayRecord, DeviceRecord)> {
-    let sector_bytes = u64::try_from(disk.sector_bytes()).expect("fits");
-    let slots = SLOT_BYTES.iter().filter_map(|slot| {
-        let first = slot / sector_bytes;
-        let sectors = SUPERBLOCK_BYTES / disk.sector_bytes();
-        let sectors = first..first + u64::try_from(sectors).expect("fits");
-        let bytes = sectors.flat_map(|sector| disk.sector(sector, view).to_vec());
-        spindles_format::decode(&bytes.collect::<Vec<u8>>()).ok()
-    });
-    slots.max_by_key(|(record, _)| record.generation)
 }

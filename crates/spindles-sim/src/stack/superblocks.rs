@@ -3,7 +3,7 @@
 use super::{Below, Stack, group_of};
 use crate::disk::{Disk, View};
 use spindles_block::BlockIndex;
-use spindles_format::{ArrayRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::Role;
 
 impl Stack {
@@ -108,18 +108,19 @@ impl Stack {
     }
 }
 
-/// Returns the superblock with the highest generation.
+/// Returns the array's part of the newest superblock.
 pub(crate) fn newest_superblock(disk: &Disk, view: View) -> Option<ArrayRecord> {
+    newest_records(disk, view).map(|(record, _)| record)
+}
+
+/// Returns the superblock with the highest generation.
+pub(crate) fn newest_records(disk: &Disk, view: View) -> Option<(ArrayRecord, DeviceRecord)> {
     let sector_bytes = u64::try_from(disk.sector_bytes()).expect("fits");
     let slots = SLOT_BYTES.iter().filter_map(|slot| {
         let first = slot / sector_bytes;
         let sectors = SUPERBLOCK_BYTES / disk.sector_bytes();
         let sectors = first..first + u64::try_from(sectors).expect("fits");
-        let bytes: Vec<u8> = sectors
-            .flat_map(|s| disk.sector(s, view).to_vec())
-            .collect();
-        spindles_format::decode(&bytes).ok()
+        spindles_format::decode(&disk.bytes_of(sectors, view)).ok()
     });
-    let records = slots.map(|(record, _)| record);
-    records.max_by_key(|record| record.generation)
+    slots.max_by_key(|(record, _)| record.generation)
 }
