@@ -58,7 +58,7 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
     if binaries.is_empty() {
         return Outcome::failed("cargo built no test binary");
     }
-    let built = started.elapsed().as_secs();
+    let seconds = started.elapsed().as_secs();
     let threads = format!("--test-threads={}", (threads / AT_ONCE).max(1));
     let times = Mutex::new(Vec::new());
     let queue = Mutex::new(binaries.into_iter());
@@ -81,7 +81,7 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
         }
     });
     total.figures.push(longest(
-        built,
+        seconds,
         &mut times.into_inner().expect("no thread panics"),
     ));
     let examples = [

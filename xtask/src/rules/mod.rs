@@ -106,14 +106,6 @@ pub(crate) fn check(repo: &Repo) -> Vec<Problem> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn this_repository_is_tidy() {
-        std::env::set_current_dir(crate::repo::root()).expect("the root is there");
-        let problems = check(&Repo::load().expect("git and cargo work"));
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        assert!(lines.is_empty(), "\n{}", lines.join("\n"));
-    }
-
     /// Checks that a rule finds nothing in the first files and just one problem in the second.
     pub(super) fn assert_finds(
         rule: &Rule,
