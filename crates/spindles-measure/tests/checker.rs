@@ -41,6 +41,10 @@ impl<'a> Checker<'a> {
                     let items = value.as_array().map(Vec::len);
                     items.and_then(|items| u64::try_from(items).ok()) >= wanted.as_u64()
                 }
+                "maxItems" => {
+                    let items = value.as_array().map(Vec::len);
+                    items.and_then(|items| u64::try_from(items).ok()) <= wanted.as_u64()
+                }
                 "required" => {
                     let mut names = wanted.as_array().into_iter().flatten();
                     names.all(|name| name.as_str().is_some_and(|name| value.get(name).is_some()))

@@ -114,8 +114,25 @@ fn kind(schema: &Value) -> String {
         let values: Vec<String> = values.map(|value| format!("`{value}`")).collect();
         return values.join(", ");
     }
-    if schema["anyOf"].is_array() {
-        return all(&schema["anyOf"]);
+    for key in ["anyOf", "oneOf"] {
+        if schema[key].is_array() {
+            return all(&schema[key]);
+        }
+    }
+    if let Some(items) = schema["prefixItems"].as_array() {
+        let items: Vec<String> = items.iter().map(kind).collect();
+        return format!("list: {}", items.join(", "));
+    }
+    if let Some(fields) = schema["properties"].as_object() {
+        let fields = fields.iter().map(|(name, field)| {
+            let separator = if field["const"].is_string() {
+                ": "
+            } else {
+                " "
+            };
+            format!("`{name}`{separator}{}", kind(field))
+        });
+        return fields.collect::<Vec<_>>().join(", ");
     }
     match &schema["type"] {
         Value::String(name) if name == "array" => format!("list of {}", kind(&schema["items"])),
@@ -143,6 +160,13 @@ mod tests {
                 "Kind": { "description": "A kind.", "oneOf": [
                     { "enum": ["one", "two"] },
                     { "const": "three", "description": "The\nlast." },
+                    { "type": "object", "description": "More.", "properties": {
+                        "name": { "const": "four" },
+                        "size": { "oneOf": [{ "const": "max" }, { "type": "integer" }] },
+                        "pair": { "type": "array", "prefixItems": [
+                            { "type": "string" }, { "type": "number" },
+                        ] },
+                    } },
                 ] },
                 "spindles.a": { "anyOf": [{
                     "description": "Done.",
@@ -157,7 +181,9 @@ mod tests {
         });
         let page = "# JSON\n\nAbout.\n\n## spindles.a\n\nDone.\n\n- `bytes` (integer or null)\n\
                     - `kinds` (list of [Kind](#kind), not always)\n\n## Kind\n\nA kind.\n\n\
-                    - `one`, `two`\n- `three`: The last.\n";
+                    - `one`, `two`\n- `three`: The last.\n\
+                    - `name`: `four`, `pair` list: string, number, \
+                    `size` `max` or integer: More.\n";
         assert_eq!(json_page(&schema), page);
     }
 }

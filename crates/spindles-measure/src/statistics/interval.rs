@@ -23,6 +23,7 @@ pub const BCA_BLOCKS_MIN: usize = 8;
 
 /// Method by which an interval was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Fewer than two blocks: no interval.
@@ -37,6 +38,7 @@ pub enum Method {
 
 /// A mean (or median) with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The mean or median.
     pub value: f64,
