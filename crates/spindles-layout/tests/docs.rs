@@ -97,8 +97,8 @@ fn layouts() -> String {
         })
 }
 
-/// Returns true if the document shows this map. Of levels with several layouts it shows the default,
-/// and all layouts of copies.
+/// Returns true if the document shows this map. Of levels with several layouts it shows the
+/// default, and all layouts of copies.
 fn is_in_docs(level: &Level, layout: &str) -> bool {
     let has_several = level.layouts.len() > 1;
     has_several && (level.redundancy == Redundancy::Copies || layout == level.layouts[0].name)

@@ -167,10 +167,13 @@ impl<'a> Checker<'a> {
         let Some(object) = self.schema.pointer(at).and_then(Value::as_object) else {
             return true;
         };
-        // The branches of `anyOf` check their properties themselves.
+        // The branches of `anyOf` check their properties themselves, as do those of `oneOf` for
+        // values that are not records.
+        let is_record = value.get("record").is_some();
         if ["additionalProperties", "anyOf"]
             .iter()
             .any(|key| object.contains_key(*key))
+            || object.contains_key("oneOf") && !is_record
         {
             return false;
         }

@@ -124,15 +124,16 @@ fn kind(schema: &Value) -> String {
         return format!("list: {}", items.join(", "));
     }
     if let Some(fields) = schema["properties"].as_object() {
-        let fields = fields.iter().map(|(name, field)| {
-            let separator = if field["const"].is_string() {
-                ": "
-            } else {
-                " "
-            };
-            format!("`{name}`{separator}{}", kind(field))
-        });
-        return fields.collect::<Vec<_>>().join(", ");
+        // The name of the variant comes first.
+        let (tags, others): (Vec<_>, Vec<_>) =
+            (fields.iter()).partition(|(_, field)| field["const"].is_string());
+        let tags = tags
+            .iter()
+            .map(|(name, tag)| format!("`{name}`: {}", kind(tag)));
+        let others = others
+            .iter()
+            .map(|(name, field)| format!("`{name}` {}", kind(field)));
+        return tags.chain(others).collect::<Vec<_>>().join(", ");
     }
     match &schema["type"] {
         Value::String(name) if name == "array" => format!("list of {}", kind(&schema["items"])),
@@ -161,7 +162,7 @@ mod tests {
                     { "enum": ["one", "two"] },
                     { "const": "three", "description": "The\nlast." },
                     { "type": "object", "description": "More.", "properties": {
-                        "name": { "const": "four" },
+                        "zone": { "const": "four" },
                         "size": { "oneOf": [{ "const": "max" }, { "type": "integer" }] },
                         "pair": { "type": "array", "prefixItems": [
                             { "type": "string" }, { "type": "number" },
@@ -182,7 +183,7 @@ mod tests {
         let page = "# JSON\n\nAbout.\n\n## spindles.a\n\nDone.\n\n- `bytes` (integer or null)\n\
                     - `kinds` (list of [Kind](#kind), not always)\n\n## Kind\n\nA kind.\n\n\
                     - `one`, `two`\n- `three`: The last.\n\
-                    - `name`: `four`, `pair` list: string, number, \
+                    - `zone`: `four`, `pair` list: string, number, \
                     `size` `max` or integer: More.\n";
         assert_eq!(json_page(&schema), page);
     }

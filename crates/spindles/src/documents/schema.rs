@@ -174,13 +174,21 @@ fn operation() -> Value {
     Operation::json_schema(&mut settings.into_generator()).to_value()
 }
 
-/// Removes the ranges of Rust's integers, which say nothing about a field, and writes Rust's `None`
-/// as JSON does.
+/// Removes the ranges of Rust's integers and the defaults of its types, which say nothing about a
+/// field, and writes Rust's `None` as JSON does.
 fn remove_ranges(schema: &mut Value) {
     match schema {
         Value::Object(all) => {
             if all.get("format").is_some_and(Value::is_string) {
                 all.retain(|key, _| !["format", "minimum", "maximum"].contains(&key.as_str()));
+            }
+            // In a list of properties these keys are names, with schemas as values.
+            let is_kind = |kind: &Value| kind.is_string() || kind.is_array();
+            if ["type", "$ref"]
+                .iter()
+                .any(|key| all.get(*key).is_some_and(is_kind))
+            {
+                all.remove("default");
             }
             if let Some(Value::String(text)) = all.get_mut("description") {
                 *text = text.replace("`None`", "Null");
