@@ -798,7 +798,7 @@ fn the_control_socket_is_private_and_answers_each_request() {
     assert_eq!(status(&say(b"{\"arguments\":[\"\xff\"]}\n")), Some(2));
     // Clients before version 2 sent command lines.
     let old = talk("{\"arguments\":[\"status\",\"pool\"],\"folder\":\"/\"}\n");
-    assert!(note(&old).contains("no command lines"), "{old:?}");
+    assert!(note(&old).contains("not the command lines"), "{old:?}");
     assert_eq!(status(&old), Some(2));
     let mut newer = world.request(&json!({ "name": "status" }));
     newer["version"] = json!(7);
@@ -838,7 +838,7 @@ fn the_control_socket_is_private_and_answers_each_request() {
         (json!({ "name": "shrink" }), "`shrink`"),
         (json!({ "name": "scrub", "dry": true }), "`dry`"),
         (json!({ "name": "fail", "device": 1 }), "integer `1`"),
-        (json!({ "name": "add", "device": "b" }), "absolute names"),
+        (json!({ "name": "add", "device": "b" }), "absolute device names"),
         (json!({}), "`name`"),
     ] {
         let refused = ask(operation);

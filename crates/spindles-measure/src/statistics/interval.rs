@@ -42,10 +42,10 @@ pub enum Method {
 pub struct Estimate {
     /// The mean or median.
     pub value: f64,
-    /// Lower end of the interval. It may be infinite: null in JSON.
+    /// Lower end of the interval; null in JSON if infinite.
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
-    /// Upper end of the interval. It may be infinite: null in JSON.
+    /// Upper end of the interval; null in JSON if infinite.
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// Probability of a mean at least this far from 0 if the true mean were 0 (Student's t).
