@@ -83,7 +83,7 @@ fn layouts() -> String {
             let layout = format!("`{}`: {}", level.written(row), row.summary);
             match lines.iter_mut().find(|(_, known)| *known == layout) {
                 Some((levels, _)) => {
-                    write!(levels, ", `{level}`").expect("strings take everything")
+                    write!(levels, ", `{level}`").expect("strings take everything");
                 }
                 None => lines.push((format!("`{level}`"), layout)),
             }

@@ -838,7 +838,10 @@ fn the_control_socket_is_private_and_answers_each_request() {
         (json!({ "name": "shrink" }), "`shrink`"),
         (json!({ "name": "scrub", "dry": true }), "`dry`"),
         (json!({ "name": "fail", "device": 1 }), "integer `1`"),
-        (json!({ "name": "add", "device": "b" }), "absolute device names"),
+        (
+            json!({ "name": "add", "device": "b" }),
+            "absolute device names",
+        ),
         (json!({}), "`name`"),
     ] {
         let refused = ask(operation);
