@@ -8,6 +8,7 @@
 
 mod measures;
 mod outcome;
+mod predictions;
 mod process;
 mod repo;
 mod rules;

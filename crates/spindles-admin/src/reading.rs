@@ -54,7 +54,7 @@ fn before_recovering(array: &ArrayReport) -> String {
     };
     format!(
         "array '{}' was not closed in order: so that later reads agree, interrupted writes are put \
-         in order now, and it is noted that {away} is not there; a member that comes back gets \
+         in order now, and {away} is recorded as missing; a member that comes back gets \
          what it missed{lost}",
         array.name
     )

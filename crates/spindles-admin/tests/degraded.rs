@@ -419,7 +419,7 @@ fn a_read_only_opening_does_not_advance_a_growth() {
     assert!(
         messages
             .concat()
-            .contains("it is noted that member 1 is not there"),
+            .contains("member 1 is recorded as missing"),
         "{messages:?}"
     );
     let mut target = assembled.target;

@@ -39,7 +39,7 @@ fn threads_are_used_if_rings_are_forbidden() {
         assert_eq!(target.facts().io, "threads");
         let reason = target.facts().io_reason.clone().unwrap();
         assert!(
-            reason.starts_with("io_uring is not to be had: "),
+            reason.starts_with("io_uring is not available: "),
             "{reason}"
         );
         assert!(reason.contains("not permitted"), "{reason}");

@@ -138,7 +138,7 @@ impl Driver {
                 return Ok(());
             }
             if !self.core.busy() {
-                return Err(not_durable(&name, "it does not come to an end"));
+                return Err(not_durable(&name, "it does not end"));
             }
             self.core.turn(true);
         }

@@ -588,7 +588,7 @@ fn an_unsuitable_server_is_refused() {
                 bytes: u64::MAX,
                 ..usual()
             },
-            "which nothing does",
+            "an impossible size",
         ),
         (
             Export {

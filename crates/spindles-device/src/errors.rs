@@ -13,12 +13,12 @@ fn remedy(users: Option<&String>) -> Cow<'static, str> {
     if let Some(owner) = users.and_then(|users| owner_of_server(users)) {
         let name = owner.trim_start_matches("user ");
         return Cow::Owned(format!(
-            "its server does the commands of {owner} alone: do it as with `sudo -u {name}`"
+            "its server accepts commands of {owner} only: run it as that user, as with \
+             `sudo -u {name}`"
         ));
     }
     Cow::Borrowed(if users.is_some_and(|users| users.starts_with(&own)) {
-        "the server of the array has it itself, and lets go of it when that member is out and is \
-         removed"
+        "the array's server has it open, and releases it when that member is out and removed"
     } else {
         "stop or unmount that first"
     })
@@ -101,8 +101,8 @@ pub enum OpenError {
     },
     /// The process that opens files for a sandboxed server has ended or does not answer.
     #[error(
-        "the helper with which the sandboxed server opens devices has ended or does not answer: \
-         clients are served on; for this, stop the server, and start it again"
+        "the helper with which the sandboxed server opens devices has ended or does not answer; \
+         clients are still served: stop the server, and start it again"
     )]
     NoOpener,
     /// The process that opens files for a sandboxed server refused this one.
@@ -288,7 +288,7 @@ pub enum OpenError {
         block_bytes: u32,
     },
     /// `io_uring` was asked for explicitly and is unavailable.
-    #[error("io_uring is not to be had here ({source}): use threads instead")]
+    #[error("io_uring is not available here ({source}): use threads instead")]
     NoUring {
         /// The error of the operating system.
         source: io::Error,

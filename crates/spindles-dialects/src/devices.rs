@@ -85,7 +85,7 @@ pub(crate) fn device_name(word: &Word<'_>) -> Result<String, Fault> {
     }
     check_text(word, "device")?;
     if word.starts_with(['"', '\'']) {
-        return Err(word.fault("a name in quotes can't be said here"));
+        return Err(word.fault("a name in quotes is not possible here"));
     }
     if word.contains(['*', '?', '[', ']', '{', '}']) {
         let message = format!("'{}' is a pattern: name each device", &**word);

@@ -333,7 +333,7 @@ impl Dialect {
         }
         match source.text.find('\0') {
             None => Ok(()),
-            Some(at) => Err(Fault::new(at, "this is no text: it has a byte 0")),
+            Some(at) => Err(Fault::new(at, "this is not text: it contains a zero byte")),
         }
     }
 }

@@ -723,11 +723,11 @@ mod tests {
 
     #[test]
     fn the_document_has_the_table() {
-        let document = include_str!("../../../docs/design/states.md");
+        let document = include_str!("membership.txt");
         let table = table();
         assert!(
             document.contains(&table),
-            "docs/design/states.md lacks this table:\n{table}"
+            "membership.txt lacks this table:\n{table}"
         );
     }
 

@@ -64,7 +64,7 @@ impl GrowthRecord {
             let bytes = bytes[at..].first_chunk().expect("within the record");
             u32::from_le_bytes(*bytes)
         };
-        let text = "what the array grows from is no text";
+        let text = "the level or layout that the array grows from is not text";
         let older = match bytes[28] {
             0 => None,
             count if count > members => return Err("it grows to fewer members"),
@@ -84,7 +84,7 @@ impl GrowthRecord {
                 || older.chunk_blocks == 0
                 || !older.region_groups.is_power_of_two())
         {
-            return Err("what the array grows from is no array");
+            return Err("the shape that the array grows from is not an array");
         }
         Ok(Self {
             region: u32_at(16),

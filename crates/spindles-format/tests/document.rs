@@ -6,17 +6,32 @@ use spindles_format::{
     JOURNAL_DEVICE_FIELDS, SLOT_BYTES, SPARE_FIELDS, STAGE_FIELDS, SUPERBLOCK_BYTES,
 };
 
-/// Returns the cells of the tables in the section with this heading, one table after another.
+/// Returns the cells of the tables in the section with this heading, one table after another. A
+/// table is one of Markdown, or a block of text with at least two spaces between columns.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let page = include_str!("../../../docs/reference/format.md");
     let from = page.find(heading).expect("the section is there") + heading.len();
     let section = &page[from..];
     let end = section.find("\n#").unwrap_or(section.len());
-    section[..end]
-        .lines()
-        .filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit())
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect()
+    let mut is_text = false;
+    let mut rows = Vec::new();
+    for line in section[..end].lines() {
+        is_text ^= line.starts_with("```");
+        let cells: Vec<&str> = if is_text {
+            line.split("  ").map(str::trim).collect()
+        } else if let Some(row) = line.strip_prefix("| ") {
+            row.trim_end_matches('|')
+                .split('|')
+                .map(str::trim)
+                .collect()
+        } else {
+            continue;
+        };
+        if cells[0].starts_with(|first: char| first.is_ascii_digit()) {
+            rows.push(cells.into_iter().filter(|cell| !cell.is_empty()).collect());
+        }
+    }
+    rows
 }
 
 #[test]

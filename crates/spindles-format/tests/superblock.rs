@@ -155,9 +155,9 @@ fn impossible_journals_and_checksums_are_refused() {
     let checksums = "it has checksums without the feature, or the other way round";
     check_refused(4056, &[1], checksums);
     check_refused(32, &[4], checksums);
-    let kind = "its blocks have checksums of a kind that there is not";
+    let kind = "its blocks have checksums of an unknown kind";
     check_refused(4056, &[2], kind);
-    let row_sums = "it neither keeps row sums nor keeps none";
+    let row_sums = "its field for row sums is neither 0 nor 1";
     check_refused(4059, &[2], row_sums);
     check_refused(4059, &[1], "it has row sums without checksums");
 }
@@ -165,7 +165,7 @@ fn impossible_journals_and_checksums_are_refused() {
 /// Every rule of the decoder about the fields before the area table.
 #[test]
 fn impossible_heads_are_refused() {
-    check_refused(12, &[1], "it says it has another size");
+    check_refused(12, &[1], "it states another size");
     check_refused(40, &[0], "its generation is 0");
     check_refused(48, &[0; 16], "the array's UUID is zero");
     check_refused(64, &[0xff], "the array's name is no text");
@@ -204,11 +204,7 @@ fn impossible_areas_and_members_are_refused() {
     check_refused(member(3), &[0; 16], "a member's UUID is zero");
     let first = sample().0.member[0].device_uuid.0;
     check_refused(member(3), &first, "two members have the same UUID");
-    check_refused(
-        member(0) + 24,
-        &[4],
-        "a member's state is none that there is",
-    );
+    check_refused(member(0) + 24, &[4], "a member's state is unknown");
     let rebuilding = "it rebuilds a member without the feature, or the other way round";
     check_refused(member(0) + 24, &[3], rebuilding);
     check_refused(32, &[2], rebuilding);
@@ -221,22 +217,10 @@ fn impossible_areas_and_members_are_refused() {
         let what = "its areas are shorter than the array uses them";
         check_refused(at, &[0xff; 2], what);
     }
-    check_refused(
-        member(0) + 32,
-        &[1],
-        "a member's state is none that there is",
-    );
-    check_refused(
-        member(1) + 32,
-        &[0],
-        "a member's state is none that there is",
-    );
-    check_refused(
-        member(1) + 32,
-        &[8],
-        "a member's state is none that there is",
-    );
-    check_refused(202, &[1], "it says of its own device that it is missing");
+    check_refused(member(0) + 32, &[1], "a member's state is unknown");
+    check_refused(member(1) + 32, &[0], "a member's state is unknown");
+    check_refused(member(1) + 32, &[8], "a member's state is unknown");
+    check_refused(202, &[1], "it calls its own device missing");
     check_refused(
         member(2) + 16,
         &[1],

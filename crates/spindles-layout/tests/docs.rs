@@ -76,20 +76,32 @@ fn levels() -> String {
 }
 
 fn layouts() -> String {
-    let mut text = "| level | layout | |\n|---|---|---|\n".to_owned();
+    // Levels with the same layout share its line.
+    let mut lines: Vec<(String, String)> = Vec::new();
     for level in LEVELS {
         for row in level.layouts.iter().filter(|row| !row.name.is_empty()) {
-            let (layout, summary) = (level.written(row), row.summary);
-            let line = format!("| `{level}` | `{layout}` | {summary} |");
-            writeln!(text, "{line}").expect("strings take everything");
+            let layout = format!("`{}`: {}", level.written(row), row.summary);
+            match lines.iter_mut().find(|(_, known)| *known == layout) {
+                Some((levels, _)) => {
+                    write!(levels, ", `{level}`").expect("strings take everything");
+                }
+                None => lines.push((format!("`{level}`"), layout)),
+            }
         }
     }
-    text
+    lines
+        .into_iter()
+        .fold(String::new(), |mut text, (levels, layout)| {
+            writeln!(text, "- {levels} {layout}").expect("strings take everything");
+            text
+        })
 }
 
-/// Returns true if the document shows this map: default layouts, and all layouts of copies.
+/// Returns true if the document shows this map. Of levels with several layouts it shows the
+/// default, and all layouts of copies.
 fn is_in_docs(level: &Level, layout: &str) -> bool {
-    level.redundancy == Redundancy::Copies || layout == level.layouts[0].name
+    let has_several = level.layouts.len() > 1;
+    has_several && (level.redundancy == Redundancy::Copies || layout == level.layouts[0].name)
 }
 
 fn maps(is_chosen: fn(&Level, &str) -> bool) -> String {

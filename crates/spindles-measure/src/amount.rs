@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 
 /// Unit of a workload's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
     /// Bytes moved for the application per second.
@@ -16,6 +17,7 @@ pub enum Rate {
 
 /// Bytes moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Traffic {
     /// Bytes read.

@@ -15,6 +15,7 @@ const SECONDS_MIN: f64 = 0.1;
 
 /// Everything that a report shows, derived from the records alone.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// The experiment as planned.
     pub experiment: Experiment,

@@ -12,6 +12,8 @@ use crate::{Analysis, Rate};
 
 /// The differences between two analyses.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "ReportedChange"))]
 pub struct Change {
     /// Name and start (milliseconds since 1970) of the earlier experiment.
     pub before: (String, u64),
@@ -34,6 +36,7 @@ pub struct Change {
 
 /// One system × workload before and after.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeRow {
     /// Name of the system.
     pub system: String,

@@ -247,6 +247,7 @@ pub struct CacheUse {
 
 /// Limits of the single components, measured before the first run. Results are compared with them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Calibration {
     /// Rates of each member alone.
@@ -269,6 +270,7 @@ impl Calibration {
 
 /// Rates of one member alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MemberRate {
     /// Name of the member.

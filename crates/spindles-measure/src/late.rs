@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A member that answered late in the timed window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LateMember {
     /// The nested array it is a member of. Empty for the outermost array.

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 /// A prediction next to a measurement.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PredictionCheck {
     /// Name and start (milliseconds since 1970) of the predicted experiment.
     pub predicted: (String, u64),
@@ -40,6 +41,7 @@ pub struct PredictionCheck {
 
 /// A predicted figure and the measured one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckedFigure {
     /// Name of the system.
     pub system: String,
@@ -51,8 +53,8 @@ pub struct CheckedFigure {
     pub rate: Rate,
     /// Geometric mean over the draws: a rate per second, nanoseconds, or a ratio of speeds.
     pub predicted: f64,
-    /// Ends of the band, which holds the figure of one more draw with 95 % probability. `None` with
-    /// fewer than two draws.
+    /// Ends of the band, which holds the figure of one more draw with 95 % probability: Student's
+    /// prediction interval of the logarithms. `None` with fewer than two draws.
     pub band: Option<(f64, f64)>,
     /// Geometric mean of the measured repetitions.
     pub measured: f64,
@@ -71,6 +73,7 @@ impl CheckedFigure {
 
 /// How often the measurement lies in the band, and how far the prediction errs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Coverage {
     /// Number of rows.
     pub rows: usize,
@@ -97,6 +100,7 @@ impl Coverage {
 
 /// How many pairs of systems have the predicted order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Order {
     /// Pairs of systems in a common workload.
     pub pairs: usize,

@@ -52,6 +52,7 @@ impl Record {
 
 /// The experiment as planned: written once, before the first run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Experiment {
     /// Name of the experiment: `quickstart`.
@@ -123,6 +124,7 @@ impl Experiment {
 
 /// One side of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct System {
     /// Short name, unique in the experiment: `raid5`.
@@ -190,7 +192,9 @@ impl System {
 
 /// A workload as it ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
+#[cfg_attr(feature = "schema", schemars(rename = "ReportedWorkload"))]
 pub struct Workload {
     /// Short name, unique in the experiment: `dd-read`.
     pub name: String,
@@ -259,7 +263,9 @@ pub(crate) fn is_zero(value: &u64) -> bool {
 
 /// A phase of a workload with several. Every phase is recorded as a separate run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
+#[cfg_attr(feature = "schema", schemars(rename = "PhaseOfWorkload"))]
 pub struct Part {
     /// Name of the whole workload: `bonnie`.
     pub workload: String,
@@ -269,6 +275,7 @@ pub struct Part {
 
 /// Relation of a workload to the job that it runs next to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Beside {
     /// Name of the job: `rebuild`.
@@ -281,7 +288,9 @@ pub struct Beside {
 
 /// When a workload runs, relative to the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(rename = "StageOfJob"))]
 pub enum Stage {
     /// Before the job begins.
     #[default]
@@ -344,6 +353,7 @@ pub struct JobShare {
 
 /// The machine that ran the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Environment {
     /// Version of Spindles.
@@ -382,7 +392,9 @@ pub struct Environment {
 
 /// A physical device that holds members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
+#[cfg_attr(feature = "schema", schemars(rename = "DeviceOfMachine"))]
 pub struct Device {
     /// Kernel name: `nvme0n1`.
     pub name: String,
@@ -626,6 +638,7 @@ pub struct Phase {
 
 /// CPU time of the timed window in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Cpu {
     /// Issuing requests and checking answers.

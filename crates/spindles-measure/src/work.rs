@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A fact about the work that differs before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// The system or workload it is about.
     pub of: String,

@@ -41,6 +41,10 @@ impl<'a> Checker<'a> {
                     let items = value.as_array().map(Vec::len);
                     items.and_then(|items| u64::try_from(items).ok()) >= wanted.as_u64()
                 }
+                "maxItems" => {
+                    let items = value.as_array().map(Vec::len);
+                    items.and_then(|items| u64::try_from(items).ok()) <= wanted.as_u64()
+                }
                 "required" => {
                     let mut names = wanted.as_array().into_iter().flatten();
                     names.all(|name| name.as_str().is_some_and(|name| value.get(name).is_some()))
@@ -163,10 +167,13 @@ impl<'a> Checker<'a> {
         let Some(object) = self.schema.pointer(at).and_then(Value::as_object) else {
             return true;
         };
-        // The branches of `anyOf` check their properties themselves.
+        // The branches of `anyOf` check their properties themselves, as do those of `oneOf` for
+        // values that are not records.
+        let is_record = value.get("record").is_some();
         if ["additionalProperties", "anyOf"]
             .iter()
             .any(|key| object.contains_key(*key))
+            || object.contains_key("oneOf") && !is_record
         {
             return false;
         }

@@ -241,7 +241,7 @@ pub(crate) fn run(
         force: device.force,
         degraded: device.degraded.degraded,
         open: device.open_options(),
-        program: std::env::current_exe().context("the path of this program is not known")?,
+        program: std::env::current_exe().context("the path of this program is unknown")?,
         agent: "spindles lab agent",
         calibrate: out.is_some(),
         interrupt: &interrupt,

@@ -8,6 +8,7 @@ use spindles_layout::{Expression, ExpressionError};
 
 /// An operation on an array.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub(crate) enum Operation {
     Add(Add),
@@ -34,6 +35,7 @@ pub(crate) enum Operation {
 
 /// Adds a device: a member that returned, a new one, or a spare.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Add {
     pub device: String,
@@ -47,6 +49,7 @@ pub(crate) struct Add {
 
 /// Resets the error counters of a device, or of all members.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ClearErrors {
     pub device: Option<String>,
@@ -56,6 +59,7 @@ pub(crate) struct ClearErrors {
 
 /// Takes a member out, given by its device or its position.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Fail {
     pub device: Option<String>,
@@ -65,6 +69,7 @@ pub(crate) struct Fail {
 
 /// Adds members, changes the shape, or uses the room of the members.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Grow {
     pub add: Vec<String>,
@@ -78,6 +83,7 @@ pub(crate) struct Grow {
 
 /// Gives the array a journal device.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JournalAdd {
     pub device: String,
@@ -89,6 +95,7 @@ pub(crate) struct JournalAdd {
 
 /// Moves the journal back to the members.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct JournalRemove {
     pub degraded: bool,
@@ -96,6 +103,7 @@ pub(crate) struct JournalRemove {
 
 /// Fills a new device in place of a missing member.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Rebuild {
     pub onto: Option<Onto>,
@@ -107,6 +115,7 @@ pub(crate) struct Rebuild {
 
 /// Releases a member that is out, or a spare.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Remove {
     pub device: String,
@@ -114,6 +123,7 @@ pub(crate) struct Remove {
 
 /// Renames the array.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rename {
     pub to: String,
@@ -121,6 +131,7 @@ pub(crate) struct Rename {
 
 /// Copies a member onto a device that takes its place.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Replace {
     pub old: String,
@@ -134,6 +145,7 @@ pub(crate) struct Replace {
 
 /// Makes redundancy agree with the data.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Resync {
     pub force: bool,
@@ -143,6 +155,7 @@ pub(crate) struct Resync {
 
 /// Reads and compares everything, and repairs it unless `check`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "options of an operation")]
 pub(crate) struct Scrub {
@@ -156,6 +169,7 @@ pub(crate) struct Scrub {
 
 /// Changes settings, or shows them.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Set {
     pub degraded_writes: Option<bool>,
@@ -166,6 +180,7 @@ pub(crate) struct Set {
 
 /// The small writes that an array answers from its stage.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WriteBackMode {
     /// No write, and no stage
@@ -188,6 +203,7 @@ impl From<WriteBackMode> for WriteBack {
 
 /// Makes devices spares of the array, or shared spares.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SpareAdd {
     pub devices: Vec<String>,
@@ -199,6 +215,7 @@ pub(crate) struct SpareAdd {
 
 /// Makes plain devices of spares of the array.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SpareRemove {
     pub devices: Vec<String>,
@@ -206,6 +223,7 @@ pub(crate) struct SpareRemove {
 
 /// Stops serving the array.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Stop {
     pub force: bool,
@@ -214,6 +232,7 @@ pub(crate) struct Stop {
 
 /// Records what the array is asked.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TraceRecord {
     pub seconds: u64,
@@ -221,21 +240,25 @@ pub(crate) struct TraceRecord {
 
 /// Shows the state.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Status {}
 
 /// Cancels a growth that has moved nothing.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrowAbort {}
 
 /// Lists the devices of the array.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Devices {}
 
 /// What takes the place of a missing member.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Onto {
     /// An expression such as `raid0(DEV,DEV)`.
@@ -265,6 +288,7 @@ impl Onto {
 
 /// A new size of an array.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Size {
     /// All the room that the members have.
@@ -335,13 +359,16 @@ mod tests {
 
     #[test]
     fn operations_are_documented() {
-        let guide = include_str!("../../../docs/guide/administration.md");
+        let schema = include_str!("../../../docs/reference/json.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).expect("it is JSON");
+        let documented = schema["$defs"]["operation"]["oneOf"].to_string();
         let unknown = serde_json::from_value::<Operation>(json!({ "name": "unknown" }));
         let error = unknown.expect_err("it is unknown").to_string();
         let names: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
         assert!(names.len() > 15, "{error}");
         for name in names {
-            assert!(guide.contains(&format!("`{name}`")), "{name}");
+            let tag = format!("\"const\":\"{name}\"");
+            assert!(documented.contains(&tag), "{name}");
         }
     }
 

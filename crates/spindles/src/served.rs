@@ -94,7 +94,7 @@ impl InServer {
 /// root's: only the folders of this user and of root are searched.
 pub(crate) fn by_root(socket: &Path) -> String {
     format!(
-        "served by root, and its server does the commands of root alone: do it as root, as with \
+        "served by root, whose server accepts commands of root only: run it as root, as with \
          sudo ({})",
         socket.display()
     )

@@ -220,7 +220,7 @@ fn a_growth_of_a_served_array_can_be_aborted() {
         }
         world.serve("");
         let aborted = world.run("grow pool --abort");
-        let is_late = ["can't be given up any more", "is not growing"];
+        let is_late = ["can no longer be cancelled", "is not growing"];
         let is_late = is_late.iter().any(|late| aborted.error.contains(late));
         assert!(new_is_there || !is_late, "{aborted:?}");
         if !is_late {
@@ -502,7 +502,7 @@ fn a_device_is_never_confused_with_another_one() {
             world.serve("");
         }
         for _ in 0..2 {
-            world.does("remove b pool").prints("has let go of member 1");
+            world.does("remove b pool").prints("has released member 1");
         }
         let shown = world.run("status pool").out;
         assert_eq!(
@@ -798,13 +798,13 @@ fn the_control_socket_is_private_and_answers_each_request() {
     assert_eq!(status(&say(b"{\"arguments\":[\"\xff\"]}\n")), Some(2));
     // Clients before version 2 sent command lines.
     let old = talk("{\"arguments\":[\"status\",\"pool\"],\"folder\":\"/\"}\n");
-    assert!(note(&old).contains("no command lines"), "{old:?}");
+    assert!(note(&old).contains("not the command lines"), "{old:?}");
     assert_eq!(status(&old), Some(2));
     let mut newer = world.request(&json!({ "name": "status" }));
     newer["version"] = json!(7);
     let newer = talk(&format!("{newer}\n"));
     assert!(
-        note(&newer).contains("version 2 of the protocol, and not 7"),
+        note(&newer).contains("version 2 of the protocol, not 7"),
         "{newer:?}"
     );
     assert_eq!(status(&newer), Some(2));
@@ -828,7 +828,7 @@ fn the_control_socket_is_private_and_answers_each_request() {
     assert_eq!(status(&refused), Some(1));
     world
         .run("status pool")
-        .warns("does 32 commands at once")
+        .warns("already runs 32 commands")
         .ends(1);
     drop(quiet);
     world.until("room for a command", |world| {
@@ -838,7 +838,10 @@ fn the_control_socket_is_private_and_answers_each_request() {
         (json!({ "name": "shrink" }), "`shrink`"),
         (json!({ "name": "scrub", "dry": true }), "`dry`"),
         (json!({ "name": "fail", "device": 1 }), "integer `1`"),
-        (json!({ "name": "add", "device": "b" }), "absolute names"),
+        (
+            json!({ "name": "add", "device": "b" }),
+            "absolute device names",
+        ),
         (json!({}), "`name`"),
     ] {
         let refused = ask(operation);

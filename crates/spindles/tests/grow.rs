@@ -163,7 +163,7 @@ fn a_growth_can_be_aborted_until_data_was_moved() {
         let aborted = folder.run(&format!("grow --abort {}", devices(given, " ")));
         if aborted.status != 0 {
             too_late += 1;
-            aborted.warns("can't be given up any more");
+            aborted.warns("can no longer be cancelled");
             assert!(steps > 0);
             folder.does(&grow(way));
             assert!(read(&folder, way.after, Some(0)) == contents());

@@ -212,8 +212,7 @@ fn an_idle_array_reports_a_lost_connection() {
     world.done(&places, "status pool");
     drop(b);
     served.says(&format!(
-        "{b_url}: the connection is lost (it ended the connection): it is made again when \
-         something is asked"
+        "{b_url}: the connection is lost (it ended the connection): the next request reconnects"
     ));
     world.done(&places, "status pool").prints("healthy");
     let _b = world.nbdkit("b");
@@ -298,9 +297,12 @@ fn an_array_spans_servers_with_tls() {
     world.put("old", pattern(20 * MIB, 1));
     world.put("new", pattern(100 * MIB, 2));
     for (url, why) in [
-        (all.url(2, "nobody"), "wants a certificate of this side"),
+        (
+            all.url(2, "nobody"),
+            "requires a certificate from this side",
+        ),
         (all.url(2, "stranger"), "not signed by an authority"),
-        (all.url(2, "wary"), "is taken back"),
+        (all.url(2, "wary"), "revokes its certificate"),
         (all.url(2, "elsewhere"), "can't read"),
         (
             format!("{}&tls-hostname=other.example", all.url(2, "client")),
@@ -660,7 +662,7 @@ fn errors_explain_invalid_addresses() {
             "can't be reached",
         ),
         ("raid1(nbds://h/x,b)", "its certificates are not given"),
-        ("raid1(iscsi://h/x,b)", "of a kind that is not known"),
+        ("raid1(iscsi://h/x,b)", "its kind is unknown"),
         ("raid1(nbd://h/%,b)", "write %25 for it"),
         (
             "raid1(nbd+unix:///x,b)",

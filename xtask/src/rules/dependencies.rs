@@ -89,7 +89,13 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-measure",
         &[],
-        &["serde", "serde_json", "hdrhistogram", "thiserror"],
+        &[
+            "schemars",
+            "serde",
+            "serde_json",
+            "hdrhistogram",
+            "thiserror",
+        ],
     ),
     (
         "spindles-report",

@@ -2,6 +2,7 @@
 //! `<!-- generated: NAME -->` and `<!-- end -->`.
 
 use super::{Problem, Rule, registries};
+use crate::predictions;
 use crate::repo::Repo;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -18,7 +19,14 @@ const END: &str = "<!-- end -->";
 type Make = fn(&Repo) -> String;
 
 /// The parts that can be generated.
-static PARTS: &[(&str, Make)] = &[("crates", crates), ("registries", folders)];
+static PARTS: &[(&str, Make)] = &[
+    ("crates", crates),
+    ("registries", folders),
+    ("summary of 1996", |repo| predictions::summary(repo, "1996")),
+    ("rows of 1996", |repo| predictions::measured(repo, "1996")),
+    ("summary of 2005", |repo| predictions::summary(repo, "2005")),
+    ("rows of 2005", |repo| predictions::measured(repo, "2005")),
+];
 
 fn check(repo: &Repo) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -75,13 +83,10 @@ fn crates(repo: &Repo) -> String {
         .map(|package| [text(package, "name"), text(package, "description")])
         .collect();
     rows.sort();
-    rows.into_iter().fold(
-        "| crate | what it is |\n|---|---|\n".to_owned(),
-        |mut table, row| {
-            writeln!(table, "| `{}` | {} |", row[0], row[1]).expect("strings take everything");
-            table
-        },
-    )
+    rows.into_iter().fold(String::new(), |mut list, row| {
+        writeln!(list, "- `{}`: {}", row[0], row[1]).expect("strings take everything");
+        list
+    })
 }
 
 /// The folders of the registries, one line for each package. Rows are left out, so that a new row

@@ -114,8 +114,26 @@ fn kind(schema: &Value) -> String {
         let values: Vec<String> = values.map(|value| format!("`{value}`")).collect();
         return values.join(", ");
     }
-    if schema["anyOf"].is_array() {
-        return all(&schema["anyOf"]);
+    for key in ["anyOf", "oneOf"] {
+        if schema[key].is_array() {
+            return all(&schema[key]);
+        }
+    }
+    if let Some(items) = schema["prefixItems"].as_array() {
+        let items: Vec<String> = items.iter().map(kind).collect();
+        return format!("list: {}", items.join(", "));
+    }
+    if let Some(fields) = schema["properties"].as_object() {
+        // The name of the variant comes first.
+        let (tags, others): (Vec<_>, Vec<_>) =
+            (fields.iter()).partition(|(_, field)| field["const"].is_string());
+        let tags = tags
+            .iter()
+            .map(|(name, tag)| format!("`{name}`: {}", kind(tag)));
+        let others = others
+            .iter()
+            .map(|(name, field)| format!("`{name}` {}", kind(field)));
+        return tags.chain(others).collect::<Vec<_>>().join(", ");
     }
     match &schema["type"] {
         Value::String(name) if name == "array" => format!("list of {}", kind(&schema["items"])),
@@ -143,6 +161,13 @@ mod tests {
                 "Kind": { "description": "A kind.", "oneOf": [
                     { "enum": ["one", "two"] },
                     { "const": "three", "description": "The\nlast." },
+                    { "type": "object", "description": "More.", "properties": {
+                        "zone": { "const": "four" },
+                        "size": { "oneOf": [{ "const": "max" }, { "type": "integer" }] },
+                        "pair": { "type": "array", "prefixItems": [
+                            { "type": "string" }, { "type": "number" },
+                        ] },
+                    } },
                 ] },
                 "spindles.a": { "anyOf": [{
                     "description": "Done.",
@@ -157,7 +182,9 @@ mod tests {
         });
         let page = "# JSON\n\nAbout.\n\n## spindles.a\n\nDone.\n\n- `bytes` (integer or null)\n\
                     - `kinds` (list of [Kind](#kind), not always)\n\n## Kind\n\nA kind.\n\n\
-                    - `one`, `two`\n- `three`: The last.\n";
+                    - `one`, `two`\n- `three`: The last.\n\
+                    - `zone`: `four`, `pair` list: string, number, \
+                    `size` `max` or integer: More.\n";
         assert_eq!(json_page(&schema), page);
     }
 }

@@ -177,7 +177,7 @@ fn open_journal(
         Some(_) => Err(AssembleError::Changed),
         None => Err(AssembleError::Died {
             device: name.to_owned(),
-            why: "what it says of itself can't be read".to_owned(),
+            why: "its own description can't be read".to_owned(),
         }),
     }
 }

@@ -201,9 +201,7 @@ pub enum AssembleError {
         array: String,
     },
     /// A part of the array has moved already, so the growth can't be aborted.
-    #[error(
-        "array '{array}': a part of it is moved already, so its growth can't be given up any more"
-    )]
+    #[error("array '{array}': a part of it has moved, so its growth can no longer be cancelled")]
     TooLate {
         /// The array.
         array: String,

@@ -157,7 +157,7 @@ pub enum ChangeError {
     Chunk(GeometryError),
     /// No growth is in progress, and no change was asked for.
     #[error(
-        "array '{array}' is not growing: say what it shall become with --add, --chunk, --level or \
+        "array '{array}' is not growing: choose the change with --add, --chunk, --level or \
          --size"
     )]
     NothingToGrow {
@@ -196,7 +196,7 @@ pub enum ChangeError {
         device: String,
     },
     /// No growth is in progress.
-    #[error("array '{array}' is not growing: there is nothing to give up")]
+    #[error("array '{array}' is not growing: there is nothing to cancel")]
     NothingToAbort {
         /// The array.
         array: String,
@@ -290,7 +290,7 @@ pub enum ChangeError {
         array: String,
     },
     /// Members are missing.
-    #[error("array '{array}' lacks {members}, and gets larger only with all its members there")]
+    #[error("array '{array}' lacks {members}, and grows only with all its members")]
     NotWhole {
         /// The array.
         array: String,

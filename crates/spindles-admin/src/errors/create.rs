@@ -48,7 +48,7 @@ pub enum CreateError {
         device: String,
     },
     /// The device does not outlive the command.
-    #[error("{device} is gone when this command ends: give files or block devices")]
+    #[error("{device} exists only while this command runs: give files or block devices")]
     DoesNotLast {
         /// The device.
         device: String,

@@ -66,7 +66,7 @@ impl Address {
             "nbd+unix" => (true, false),
             "nbds" => (false, true),
             "nbds+unix" => (true, true),
-            _ => return Err("it is of a kind that is not known"),
+            _ => return Err("its kind is unknown"),
         };
         let query = Query::read(query)?;
         let server = match query.socket {
@@ -74,7 +74,7 @@ impl Address {
             None => host_of(host)?,
             Some(_) if !is_local => return Err("a socket has an address of the form nbd+unix://"),
             Some(socket) if host.is_empty() => Server::Socket(socket),
-            Some(_) => return Err("a socket is on no host: there is a '/' too few"),
+            Some(_) => return Err("a socket has no host: add a '/'"),
         };
         let tls = match (query.certificates, query.hostname) {
             (None, None) if !is_encrypted => None,
@@ -111,7 +111,7 @@ fn host_of(text: &str) -> Result<Server, &'static str> {
     };
     let port = match port.strip_prefix(':') {
         None if port.is_empty() => Ok(PORT),
-        None => Err("there is something between the host and its port"),
+        None => Err("there is text between the host and its port"),
         Some(port) => match port.parse() {
             Ok(0) | Err(_) => Err("the port is no number from 1 to 65535"),
             Ok(port) => Ok(port),
@@ -155,8 +155,8 @@ impl Query {
             };
             if is_again {
                 return Err(
-                    "all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
-                     tls-hostname=NAME, each once",
+                    "only socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once, \
+                     may follow the '?'",
                 );
             }
         }
@@ -225,22 +225,22 @@ mod tests {
             ("nbd+unix:///x", "no: the path of the socket is not given"),
             (
                 "nbd+unix://x?socket=s",
-                "no: a socket is on no host: there is a '/' too few",
+                "no: a socket has no host: add a '/'",
             ),
             (
                 "nbd+unix:///?sock=s",
-                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
-                 tls-hostname=NAME, each once",
+                "no: only socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once, \
+                 may follow the '?'",
             ),
             (
                 "nbd+unix:///?socket=",
-                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
-                 tls-hostname=NAME, each once",
+                "no: only socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once, \
+                 may follow the '?'",
             ),
             (
                 "nbds://h?tls-certificates=a&tls-certificates=b",
-                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
-                 tls-hostname=NAME, each once",
+                "no: only socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once, \
+                 may follow the '?'",
             ),
             (
                 "nbds://h:7/x?tls-certificates=/etc/a%20b",
@@ -264,7 +264,7 @@ mod tests {
             ("nbd://[::1/", "no: the host lacks its ']'"),
             (
                 "nbd://[::1]7/",
-                "no: there is something between the host and its port",
+                "no: there is text between the host and its port",
             ),
             ("nbd://me@h/", "no: a server of this kind has no users"),
             (
@@ -277,7 +277,7 @@ mod tests {
                 "nbds://h/x",
                 "no: its certificates are not given: write ?tls-certificates=DIR behind it",
             ),
-            ("iscsi://h/x", "no: it is of a kind that is not known"),
+            ("iscsi://h/x", "no: its kind is unknown"),
         ] {
             assert_eq!(parsed(text), expected, "{text}");
         }

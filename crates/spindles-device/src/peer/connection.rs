@@ -90,7 +90,7 @@ impl Connection {
         } else {
             // A temporary network outage must not cost an idle array a member.
             waiting::tell(&format!(
-                "{}: the connection is lost ({why}): it is made again when something is asked",
+                "{}: the connection is lost ({why}): the next request reconnects",
                 self.name
             ));
         }
@@ -111,7 +111,7 @@ impl Connection {
         let (since, _) = *self.lost.insert(lost.unwrap_or((Instant::now(), answers)));
         let timeout = self.timeouts.reconnect.saturating_sub(since.elapsed());
         if timeout.is_zero() {
-            self.go_out(&format!("the connection is lost again and again ({why})"));
+            self.go_out(&format!("the connection keeps breaking ({why})"));
             return;
         }
         waiting::tell(&format!(
@@ -128,7 +128,7 @@ impl Connection {
         });
         match begun {
             Ok(reconnection) => self.become_state(LinkState::Reconnecting(reconnection)),
-            Err(error) => self.go_out(&format!("it can't be connected to again: {error}")),
+            Err(error) => self.go_out(&format!("reconnecting failed: {error}")),
         }
     }
 

@@ -47,7 +47,7 @@ impl Terms {
         }
         if agreed.bytes > BYTES_MAX {
             return Err(format!(
-                "its server says that it holds {} bytes, which nothing does",
+                "its server reports an impossible size, {} bytes",
                 agreed.bytes
             ));
         }
@@ -80,11 +80,11 @@ impl Terms {
         if self.bytes != before.bytes {
             Some("it has another size than before")
         } else if self.min_bytes > before.min_bytes {
-            Some("it takes only longer requests than before")
+            Some("its shortest request is longer than before")
         } else if self.payload_bytes_max < before.payload_bytes_max {
-            Some("it takes only shorter requests than before")
+            Some("its longest request is shorter than before")
         } else if self.headers != before.headers {
-            Some("its server speaks otherwise than before")
+            Some("its server uses other headers than before")
         } else if self.has(TransmissionFlags::READ_ONLY)
             && !before.has(TransmissionFlags::READ_ONLY)
             || !self.has(needed)
@@ -124,7 +124,7 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
              authority that it knows"
         ),
         _ => format!(
-            "its server at {server} does not talk: {}",
+            "the connection to its server at {server} failed: {}",
             explain_io(&error)
         ),
     };
@@ -139,13 +139,13 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
         match progress {
             Progress::Receive => {}
             Progress::StartTls | Progress::Transmit(_) if used < received => {
-                return Err(format!("its server at {server} answers before it is asked"));
+                return Err(format!("its server at {server} answers before any request"));
             }
             Progress::StartTls => {
                 let encrypted = route.encrypt(socket, until);
                 socket = encrypted.map_err(|error| {
                     let why = explain_io(&error);
-                    format!("TLS with its server at {server} does not come about: {why}")
+                    format!("the TLS handshake with its server at {server} failed: {why}")
                 })?;
                 client.encrypted();
             }

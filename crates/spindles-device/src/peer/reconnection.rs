@@ -90,7 +90,7 @@ impl Reconnection {
         match self.outcome.try_recv() {
             Ok(outcome) => Some(outcome),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("it is not tried any more".to_owned())),
+            Err(TryRecvError::Disconnected) => Some(Err("no further attempt is made".to_owned())),
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn open(choice: IoChoice, zeros: Memory) -> Result<Chosen, OpenError> {
             queue: Box::new(ring),
         }),
         Err(source) if choice == IoChoice::Uring => Err(OpenError::NoUring { source }),
-        Err(source) => Ok(threads(format!("io_uring is not to be had: {source}"))),
+        Err(source) => Ok(threads(format!("io_uring is not available: {source}"))),
     }
 }
 

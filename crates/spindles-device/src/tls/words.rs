@@ -8,14 +8,14 @@ use std::io;
 pub fn explain(error: &Error) -> String {
     let text = match error {
         Error::NoCertificatesPresented => {
-            "it shows no certificate: give it client-cert.pem and client-key.pem of an authority \
-             in ca-cert.pem"
+            "it presents no certificate: give it client-cert.pem and client-key.pem of an \
+             authority in ca-cert.pem"
         }
         Error::InvalidCertificate(flaw) => return of_certificate(flaw),
         Error::AlertReceived(alert) => return of_alert(*alert),
-        Error::InvalidMessage(_) => "what it says is no TLS",
+        Error::InvalidMessage(_) => "it does not speak TLS",
         Error::PeerIncompatible(_) => {
-            "it has no version of TLS, or no cipher, that can be used: TLS 1.2 and 1.3 can"
+            "it offers no TLS version or cipher that this side supports: use TLS 1.2 or 1.3"
         }
         Error::InconsistentKeys(_) => "the private key is not that of the certificate",
         other => return other.to_string(),
@@ -33,32 +33,32 @@ pub fn explain_io(error: &io::Error) -> String {
 fn of_certificate(flaw: &Flaw) -> String {
     let text = match flaw {
         Flaw::UnknownIssuer | Flaw::BadSignature => {
-            "its certificate is not signed by an authority in ca-cert.pem: one of the two is to be \
-             exchanged"
+            "its certificate is not signed by an authority in ca-cert.pem: exchange one of the \
+             two"
         }
         Flaw::Expired | Flaw::ExpiredContext { .. } => {
-            "its certificate has expired: it needs a new one, or this machine the right time"
+            "its certificate has expired: renew it, or correct the clock of this machine"
         }
         Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => {
-            "its certificate is not valid yet: this machine needs the right time, if not it a new \
+            "its certificate is not valid yet: correct the clock of this machine, or make a new \
              one"
         }
-        Flaw::Revoked => "its certificate is taken back by ca-crl.pem: it needs a new one",
+        Flaw::Revoked => "ca-crl.pem revokes its certificate: make a new one",
         Flaw::ExpiredRevocationList | Flaw::ExpiredRevocationListContext { .. } => {
-            "ca-crl.pem is too old to say whether its certificate still holds: get a new one from \
-             the authority"
+            "ca-crl.pem is too old to show whether its certificate is still valid: get a new \
+             list from the authority"
         }
         Flaw::UnknownRevocationStatus => {
-            "ca-crl.pem does not say whether its certificate still holds: get the list of the \
-             authority that signed it"
+            "ca-crl.pem does not show whether its certificate is still valid: get the list of \
+             the authority that signed it"
         }
         Flaw::InvalidPurpose | Flaw::InvalidPurposeContext { .. } => {
             "its certificate is for another purpose: a server needs one for TLS servers, a client \
              one for TLS clients"
         }
-        Flaw::NotValidForName => "its certificate has another name than it is asked by",
+        Flaw::NotValidForName => "its certificate is for another name than that of the address",
         // For example, the text of `NotValidForNameContext` contains both names.
-        other => return format!("its certificate does not hold: {other}"),
+        other => return format!("its certificate is not valid: {other}"),
     };
     text.to_owned()
 }
@@ -66,24 +66,22 @@ fn of_certificate(flaw: &Flaw) -> String {
 fn of_alert(alert: Alert) -> String {
     let text = match alert {
         Alert::UnknownCA => {
-            "the other side knows no authority that signed the certificate of this side: one of \
-             the two is to be exchanged"
+            "the other side does not know the authority that signed this side's certificate: \
+             exchange one of the two"
         }
-        Alert::CertificateRequired => "the other side wants a certificate of this side",
+        Alert::CertificateRequired => "the other side requires a certificate from this side",
         Alert::CertificateExpired => {
-            "the other side says that the certificate of this side has expired: this side needs a \
-             new one, or one of the two machines the right time"
+            "the other side reports that this side's certificate has expired: renew it, or \
+             correct the clocks"
         }
         Alert::CertificateRevoked => {
-            "the other side says that the certificate of this side was taken back: this side needs \
-             a new one"
+            "the other side reports that this side's certificate is revoked: make a new one"
         }
         Alert::BadCertificate | Alert::UnsupportedCertificate | Alert::CertificateUnknown => {
-            "the other side does not take the certificate of this side"
+            "the other side rejects this side's certificate"
         }
         Alert::ProtocolVersion | Alert::HandshakeFailure | Alert::InsufficientSecurity => {
-            "the other side has no version of TLS, or no cipher, in common with this: TLS 1.2 and \
-             1.3 can be used"
+            "the two sides share no TLS version or no cipher: use TLS 1.2 or 1.3"
         }
         other => return format!("the other side ended it: {other:?}"),
     };
@@ -98,12 +96,15 @@ mod tests {
     fn tls_errors_are_described_in_words() {
         let io = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         for (error, wanted) in [
-            (Error::NoCertificatesPresented, "shows no certificate"),
+            (Error::NoCertificatesPresented, "presents no certificate"),
             (
                 Error::InvalidCertificate(Flaw::UnknownIssuer),
                 "not signed by",
             ),
-            (Error::AlertReceived(Alert::UnknownCA), "knows no authority"),
+            (
+                Error::AlertReceived(Alert::UnknownCA),
+                "does not know the authority",
+            ),
         ] {
             assert!(explain(&error).contains(wanted), "{error}");
             assert!(explain_io(&io(error)).contains(wanted), "{wanted}");

@@ -262,7 +262,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         }
     }
     let at = foreign_or_end(&commands, &PROGRAMS, source.text);
-    let message = "lvcreate is missing here: only it says the shape of a volume";
+    let message = "lvcreate is missing here: only it describes the shape of a volume";
     draft.some_array(at, message)
 }
 

@@ -303,7 +303,7 @@ fn drive(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) -> Resul
     });
     let chunk_bytes = chunk_bytes.transpose()?;
     let text = format!(
-        "raid{}: where a controller puts data and parity is its own matter",
+        "raid{}: the controller alone decides where data and parity lie",
         kind.name
     );
     draft.note(kind_word.at, text);

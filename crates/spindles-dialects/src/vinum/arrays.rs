@@ -145,7 +145,7 @@ impl Arrays<'_> {
             {
                 let message = format!(
                     "plexes {} and {} differ in size, {one} and {other} sectors: mirrors of \
-                     unequal plexes can't be said here",
+                     unequal plexes can't be expressed here",
                     first_plex.name, plex.name
                 );
                 return Err(Fault::new(plex.at, message));
@@ -282,7 +282,7 @@ impl Arrays<'_> {
             {
                 let message = format!(
                     "sd {} is at {given} sectors of plex {}, and {expected} is expected: holes \
-                     and overlaps can't be said here",
+                     and overlaps can't be expressed here",
                     subdisk.name, plex.name
                 );
                 return Err(Fault::new(subdisk.at, message));

@@ -277,7 +277,7 @@ const RAIDCTL: &[Row] = &[
         8,
         "4 stripe units",
     ),
-    ("raidctl", "%8 1 1 0\0", 7, 8, "a byte 0"),
+    ("raidctl", "%8 1 1 0\0", 7, 8, "a zero byte"),
     (
         "raidctl",
         "raidctl -C raid0.conf raid0\n",
@@ -451,14 +451,14 @@ const CCD: &[Row] = &[
         "ccd0 16 none \"a b\"\n",
         1,
         14,
-        "a name in quotes can't be said here",
+        "a name in quotes is not possible here",
     ),
     (
         "ccd",
         "ccd0 16 none a\nbinary \0\u{1}\u{2}\n",
         2,
         8,
-        "a byte 0",
+        "a zero byte",
     ),
     (
         "ccd",

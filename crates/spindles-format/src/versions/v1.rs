@@ -316,9 +316,9 @@ fn decode_known(bytes: &[u8; SUPERBLOCK_BYTES], known: u64) -> Decoded {
     check_own_member(&member[usize::from(shape.member_index.0)], &device)?;
     let (session, past) = decode_sessions(bytes, identity.generation)?;
     let degraded_writes = Reader(&bytes[DEGRADED_WRITES_AT..])
-        .flag("it neither may nor may not be written while members are away")?;
+        .flag("its field for degraded writes is neither 0 nor 1")?;
     let bad_blocks_listed = Reader(&bytes[BAD_BLOCKS_LISTED_AT..])
-        .flag("its list of bad blocks neither may nor may not have entries")?;
+        .flag("its field for listed bad blocks is neither 0 nor 1")?;
     let (staged, write_back_auto) = decode_staged(bytes, features, &shared)?;
     let mut times = Reader(&bytes[TIMES_AT..]);
     let array = ArrayRecord {
@@ -375,7 +375,7 @@ fn decode_features(reader: &mut Reader<'_>, known: u64) -> Result<Features, Deco
     }
     ensure(
         usize::try_from(superblock_bytes) == Ok(SUPERBLOCK_BYTES),
-        "it says it has another size",
+        "it states another size",
     )?;
     Ok(features)
 }
@@ -504,8 +504,8 @@ fn decode_staged(
         has_stage == (features.refuse & Features::STAGE != 0),
         "its stage and the feature of a stage do not agree",
     )?;
-    let staged = Reader(&bytes[STAGED_AT..])
-        .flag("the field that tells of records in its stage is neither 0 nor 1")?;
+    let staged =
+        Reader(&bytes[STAGED_AT..]).flag("its field for staged writes is neither 0 nor 1")?;
     ensure(
         !staged || has_stage,
         "it has records of a stage, and no stage",
@@ -578,9 +578,8 @@ fn decode_checksums(
     features: Features,
     device: &DeviceRecord,
 ) -> Result<(ChecksumKind, bool), DecodeError> {
-    let checksum = ChecksumKind::of_number(bytes[CHECKSUM_KIND_AT]).ok_or(invalid(
-        "its blocks have checksums of a kind that there is not",
-    ))?;
+    let checksum = ChecksumKind::of_number(bytes[CHECKSUM_KIND_AT])
+        .ok_or(invalid("its blocks have checksums of an unknown kind"))?;
     let has_checksums = checksum != ChecksumKind::None;
     ensure(
         has_checksums == (features.refuse & Features::CHECKSUMS != 0),
@@ -592,7 +591,7 @@ fn decode_checksums(
          opened: create it again",
     )?;
     let row_sums =
-        Reader(&bytes[ROW_SUMS_AT..]).flag("it neither keeps row sums nor keeps none")?;
+        Reader(&bytes[ROW_SUMS_AT..]).flag("its field for row sums is neither 0 nor 1")?;
     ensure(
         !row_sums || has_checksums,
         "it has row sums without checksums",
@@ -654,7 +653,7 @@ fn decode_members(
                 out_since,
                 held_out,
             },
-            _ => return Err(invalid("a member's state is none that there is")),
+            _ => return Err(invalid("a member's state is unknown")),
         };
         member[index] = MemberRecord {
             device_uuid,
@@ -667,10 +666,7 @@ fn decode_members(
 
 /// Checks this device's row of the member table.
 fn check_own_member(own: &MemberRecord, device: &DeviceRecord) -> Result<(), DecodeError> {
-    ensure(
-        own.state.takes_part(),
-        "it says of its own device that it is missing",
-    )?;
+    ensure(own.state.takes_part(), "it calls its own device missing")?;
     ensure(
         own.data_blocks <= device.data_blocks(),
         "its data area is shorter than the array counts on",

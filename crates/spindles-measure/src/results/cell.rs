@@ -14,6 +14,7 @@ pub const P99_9_COUNT_MIN: u64 = 10_000;
 
 /// The repetitions of a workload on a system.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cell {
     /// Name of the system.
     pub system: String,
@@ -26,8 +27,8 @@ pub struct Cell {
     /// Repetitions that did not finish.
     pub failed: usize,
     /// Natural logarithm of the rate per second: mean over blocks. Its interval includes the
-    /// variation that all systems of a block share, so compare two systems by their
-    /// [`Comparison`](super::Comparison) instead.
+    /// variation that all systems of a block share, so compare two systems by `comparisons`
+    /// instead.
     pub log_rate: Estimate,
     /// Median rate per second.
     pub median: f64,
@@ -62,6 +63,7 @@ pub struct Cell {
 
 /// One repetition's result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Repetition {
     /// Repetition block.
     pub block: u32,
@@ -78,6 +80,7 @@ pub struct Repetition {
 
 /// Latencies of one kind of operation, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Operations counted.
     pub count: u64,
@@ -87,7 +90,7 @@ pub struct Latency {
     pub p90_ns: u64,
     /// 99 of 100 took at most this.
     pub p99_ns: u64,
-    /// 999 of 1000 took at most this. `None` below [`P99_9_COUNT_MIN`] operations.
+    /// 999 of 1000 took at most this. `None` below 10,000 operations.
     pub p99_9_ns: Option<u64>,
     /// The longest latency.
     pub max_ns: u64,

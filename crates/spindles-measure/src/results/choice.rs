@@ -7,6 +7,8 @@ use crate::statistics::Estimate;
 
 /// Rankings of the systems, to choose the best.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SystemChoice"))]
 pub struct Choice {
     /// One ranking for each workload that at least two systems ran, in the experiment's order.
     /// Phases with a total are represented by the total.
@@ -20,6 +22,7 @@ pub struct Choice {
 
 /// All systems in one workload.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranking {
     /// Name of the workload.
     pub workload: String,
@@ -36,6 +39,7 @@ pub struct Ranking {
 
 /// All systems over the workloads that the experiment weighs.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Weighted {
     /// Share of each workload; they add up to 1.
     pub shares: Vec<Share>,
@@ -50,6 +54,8 @@ pub struct Weighted {
 
 /// Weight of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "WorkloadShare"))]
 pub struct Share {
     /// Name of the workload.
     pub workload: String,
@@ -65,6 +71,7 @@ pub struct Share {
 
 /// Position of a system in the ranking.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Standing {
     /// Name of the system.
     pub system: String,
@@ -78,7 +85,9 @@ pub struct Standing {
 
 /// Classes of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(rename = "RankOfSystem"))]
 pub enum Place {
     /// The fastest, or ranked before every system that is `Unresolved` or `Behind`.
     Best,
@@ -97,6 +106,7 @@ pub enum Place {
 
 /// Two systems compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Name of the first system.
     pub system: String,

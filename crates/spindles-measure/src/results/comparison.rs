@@ -7,6 +7,8 @@ use crate::statistics::Estimate;
 
 /// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename_all = "snake_case"))]
 pub enum Verdict {
     /// Faster than the baseline.
     Faster,
@@ -23,6 +25,7 @@ pub enum Verdict {
     Refused,
     /// No verdict: the baseline against itself (the A/A pair), as a yardstick for the other
     /// comparisons. `null` in JSON.
+    #[cfg_attr(feature = "schema", schemars(skip))]
     AaPair,
 }
 
@@ -74,6 +77,7 @@ impl Verdict {
 /// logarithms of the ratio of rates, or of the inverse ratio of times. 0 is equal, above 0 is
 /// faster.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Name of the system.
     pub system: String,
@@ -98,7 +102,8 @@ pub struct Comparison {
     pub not_shown_among: Option<usize>,
     /// Absolute difference of the A/A pair in this workload, as a log-ratio.
     pub noise_floor: Option<f64>,
-    /// Result of the comparison.
+    /// Result of the comparison; null for the A/A pair.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Verdict>"))]
     pub verdict: Verdict,
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// A doubt with its evidence, ready to show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Name of the doubt's kind.
     pub kind: String,

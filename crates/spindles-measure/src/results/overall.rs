@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// Workloads that the overall comparison covers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverallScope {
     /// Names of the workloads that count, for systems that ran them.
     pub workloads: Vec<String>,
@@ -13,6 +14,7 @@ pub struct OverallScope {
 
 /// A workload that does not count.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// Name of the workload.
     pub workload: String,
@@ -22,6 +24,7 @@ pub struct LeftOut {
 
 /// Why a workload does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Its rate was set in advance.

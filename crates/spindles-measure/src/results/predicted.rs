@@ -7,6 +7,7 @@ use crate::statistics::Estimate;
 
 /// The drawn numbers that decided a ratio.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deciding {
     /// Name of the system.
     pub system: String,
@@ -26,6 +27,7 @@ pub struct Deciding {
 
 /// A drawn number and its correlation with a ratio.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Correlation {
     /// Name of the number; of a switch also the word, as in `write_back = any`.
     pub name: String,
@@ -38,6 +40,8 @@ pub struct Correlation {
 
 /// What a faster part of the disks would bring a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FasterPart"))]
 pub struct Help {
     /// Name of the part, which is a tenth faster.
     pub part: String,

@@ -10,6 +10,7 @@ use crate::{Histogram, RELATIVE_ERROR_MAX};
 
 /// Quantity compared. Log-ratios use the inverse of times, so above 0 is faster for all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Bytes or operations per second.
@@ -59,6 +60,7 @@ impl Quantity {
 
 /// Response times of one repetition of an open loop, over all its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Response {
     /// Half took at most this, in nanoseconds.
     pub p50_ns: u64,

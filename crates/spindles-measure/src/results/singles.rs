@@ -7,6 +7,7 @@ use crate::statistics::Estimate;
 
 /// Every system against the mean of several single devices.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Singles {
     /// Names of the single devices, without the control.
     pub systems: Vec<String>,
@@ -17,6 +18,7 @@ pub struct Singles {
 
 /// One system in one workload against the mean of the single devices in the same blocks.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgainstSingles {
     /// Name of the system.
     pub system: String,

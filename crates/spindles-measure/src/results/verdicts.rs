@@ -7,6 +7,7 @@ use crate::verdicts::{Intervention, TrialOutcome};
 
 /// The verdicts on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellVerdicts {
     /// Signs of caches, in the order of the rules. Empty if no rule applies.
     pub cache: Vec<CacheVerdict>,
@@ -39,6 +40,7 @@ impl CellVerdicts {
 
 /// Influence of a cache on the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
     /// Worth knowing.
@@ -49,6 +51,7 @@ pub enum Grade {
 
 /// Result of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheVerdict {
     /// Name of the rule.
     pub rule: &'static str,
@@ -62,6 +65,7 @@ pub struct CacheVerdict {
 
 /// Level and evidence that a rule found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Look {
     /// Name of the rule.
     pub rule: &'static str,
@@ -73,6 +77,7 @@ pub struct Look {
 
 /// The bottleneck of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Bottleneck {
     /// One cause explains the readings.
@@ -170,6 +175,7 @@ impl Bottleneck {
 
 /// The trial of a change on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// The change.
     pub change: Intervention,

@@ -23,6 +23,7 @@ pub const BCA_BLOCKS_MIN: usize = 8;
 
 /// Method by which an interval was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Fewer than two blocks: no interval.
@@ -37,12 +38,15 @@ pub enum Method {
 
 /// A mean (or median) with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The mean or median.
     pub value: f64,
-    /// Lower end of the interval.
+    /// Lower end of the interval; null in JSON if infinite.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the interval; null in JSON if infinite.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// Probability of a mean at least this far from 0 if the true mean were 0 (Student's t).
     pub p_value: f64,

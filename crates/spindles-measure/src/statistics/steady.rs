@@ -11,6 +11,7 @@ const EXCURSION_MAX: f64 = 0.10;
 
 /// Result of the test, as fractions of the mean.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Steady {
     /// Largest minus smallest value of the window.
     pub range: f64,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A change of one thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Intervention {
     /// Use twice as many actors.
@@ -53,6 +54,7 @@ pub enum Effect {
 
 /// Result of a trial for the verdict it tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TrialOutcome {
     /// The whole interval shows the expected effect.

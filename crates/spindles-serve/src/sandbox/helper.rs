@@ -375,7 +375,7 @@ impl Answers {
             Some(Ask::Open { path, flags }) => self.open(path, *flags).map(Some),
             Some(Ask::Run { words }) => self.run(words).map(|()| None),
             Some(Ask::Echo) => Ok(None),
-            None => Err(Refused(Errno::INVAL, "it is not a question")),
+            None => Err(Refused(Errno::INVAL, "it is not a request")),
         };
         if let Err(Refused(_, why)) = &done
             && !why.is_empty()

@@ -62,11 +62,7 @@ pub struct ListenerOptions {
 
 impl ListenerOptions {
     fn watcher(&self) -> Result<&WatcherCommand, ListenerError> {
-        let none = || {
-            ListenerError::Refused(
-                "there is no program that looks after this mount or device".into(),
-            )
-        };
+        let none = || ListenerError::Refused("no process watches this mount or device".into());
         self.watcher.as_ref().ok_or_else(none)
     }
 }

@@ -52,7 +52,7 @@ impl Perform for Remove {
                 let (array, member) = (&out.array, out.member);
                 if ui.serving().is_some() {
                     ui.line(format!(
-                        "array '{array}' has let go of member {member}, {device}"
+                        "array '{array}' has released member {member}, {device}"
                     ));
                 } else {
                     ui.line(format!(

@@ -2,6 +2,7 @@
 
 use super::traces;
 use super::{Error, Help, NotGiven, Several, changes, examine, models, scrub, status, tools};
+use crate::operation::Operation;
 use crate::ui::VERSION;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -153,6 +154,7 @@ fn schema() -> Value {
     let names = names.map(|(name, _)| json!({ "$ref": format!("#/$defs/{name}") }));
     let names: Vec<Value> = names.collect();
     documents.extend(generator.take_definitions(true));
+    documents.insert("operation".to_owned(), operation());
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "JSON of the commands",
@@ -164,12 +166,32 @@ fn schema() -> Value {
     schema
 }
 
-/// Removes the ranges of Rust's integers, which say nothing about a field.
+/// Returns the schema of an operation that a client sends to a server, without references.
+fn operation() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    let mut settings = settings.with(|settings| settings.inline_subschemas = true);
+    settings.meta_schema = None;
+    Operation::json_schema(&mut settings.into_generator()).to_value()
+}
+
+/// Removes the ranges of Rust's integers and the defaults of its types, which say nothing about a
+/// field, and writes Rust's `None` as JSON does.
 fn remove_ranges(schema: &mut Value) {
     match schema {
         Value::Object(all) => {
             if all.get("format").is_some_and(Value::is_string) {
                 all.retain(|key, _| !["format", "minimum", "maximum"].contains(&key.as_str()));
+            }
+            // In a list of properties these keys are names, with schemas as values.
+            let is_kind = |kind: &Value| kind.is_string() || kind.is_array();
+            if ["type", "$ref"]
+                .iter()
+                .any(|key| all.get(*key).is_some_and(is_kind))
+            {
+                all.remove("default");
+            }
+            if let Some(Value::String(text)) = all.get_mut("description") {
+                *text = text.replace("`None`", "Null");
             }
             all.values_mut().for_each(remove_ranges);
         }

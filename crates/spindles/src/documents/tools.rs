@@ -139,10 +139,11 @@ pub(crate) struct LabRun {
     pub report: Report,
 }
 
-/// A report, as [report.md](report.md) explains.
+/// A report. [Measuring](../design/measuring.md) explains its terms.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Report {
+    #[cfg_attr(test, schemars(with = "spindles_measure::Analysis"))]
     pub report: Value,
 }
 
@@ -196,21 +197,23 @@ pub(crate) struct Loss<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Reports {
-    /// Each a report, as [report.md](report.md) explains.
+    #[cfg_attr(test, schemars(with = "Vec<spindles_measure::Analysis>"))]
     pub reports: Vec<Value>,
 }
 
-/// A change, as [report.md](report.md) explains.
+/// Two runs of one experiment, before and after a change.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Change {
+    #[cfg_attr(test, schemars(with = "spindles_measure::Change"))]
     pub change: Value,
 }
 
-/// A prediction next to a measurement, as [report.md](report.md) explains.
+/// A prediction next to a measurement.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Prediction {
+    #[cfg_attr(test, schemars(with = "spindles_measure::PredictionCheck"))]
     pub prediction: Value,
 }
 

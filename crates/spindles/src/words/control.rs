@@ -13,21 +13,21 @@ pub(crate) fn refused(request: &BadRequest) -> (u8, String) {
     let text = match request {
         BadRequest::Busy => {
             let text = format!(
-                "the server of the array does {OPERATIONS_MAX} commands at once, and none of those \
-                 has ended for {} s: end one, or try again",
+                "the array's server already runs {OPERATIONS_MAX} commands, and none ended \
+                 within {} s: end one, or try again",
                 WAIT_MAX.as_secs()
             );
             return (1, text);
         }
         BadRequest::TooLong => {
-            format!("that is no operation: it is longer than {REQUEST_BYTES_MAX} bytes")
+            format!("this is not an operation: it is longer than {REQUEST_BYTES_MAX} bytes")
         }
-        BadRequest::Invalid(error) => format!("that is no operation: {error}"),
-        BadRequest::CommandLine => "the server takes operations, and no command lines, as older \
-                                    versions of spindles send them: use the server's version"
+        BadRequest::Invalid(error) => format!("this is not an operation: {error}"),
+        BadRequest::CommandLine => "the server accepts operations, not the command lines of \
+                                    older versions of spindles: use the server's version"
             .to_owned(),
         BadRequest::Version(version) => format!(
-            "the server speaks version {VERSION} of the protocol, and not {version}: use the \
+            "the server speaks version {VERSION} of the protocol, not {version}: use the \
              server's version of spindles"
         ),
     };
@@ -36,12 +36,12 @@ pub(crate) fn refused(request: &BadRequest) -> (u8, String) {
 
 /// The text for a relative name, which would mean another device in the server's folder.
 pub(crate) fn relative(device: &str) -> String {
-    format!("{device}: the server takes absolute names of devices")
+    format!("{device}: the server requires absolute device names")
 }
 
 /// The text for an operation on the array with another UUID.
 pub(crate) fn other_array(name: &str, asked: &str) -> String {
-    format!("this server has array '{name}', and not the one with the UUID {asked}")
+    format!("this server has array '{name}', not the one with the UUID {asked}")
 }
 
 /// The text for an array that has failed.

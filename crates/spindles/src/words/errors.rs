@@ -138,7 +138,7 @@ fn remedy(error: &AnyError) -> Option<String> {
         ..
     }) = error.downcast_ref()
     {
-        return Some("--force gives them out, right or wrong".to_owned());
+        return Some("--force returns them, right or wrong".to_owned());
     }
     if let Some(PlainError::Labelled { .. }) = error.downcast_ref() {
         return Some("--force does that".to_owned());
@@ -288,7 +288,7 @@ fn of_attaching(error: &AttachError) -> Option<String> {
         AttachError::InUse { role, .. } => match role {
             Role::Filling(_) | Role::Active(_) => "`spindles fail` puts it out first",
             Role::Journal => "`spindles journal remove` takes it away first",
-            Role::Out(_) => "`spindles remove` lets go of it first",
+            Role::Out(_) => "`spindles remove` releases it first",
             Role::Spare => "`spindles spare remove` takes it away first",
             Role::Joining(_) | Role::Replaced(_) | Role::Replacement(_) | Role::Stranger => {
                 return None;
@@ -309,7 +309,7 @@ fn of_attaching(error: &AttachError) -> Option<String> {
                      first"
                 ),
                 CommandError::AlreadyOut => format!(
-                    "`spindles remove {device} {array}` lets go of the device, and `spindles add \
+                    "`spindles remove {device} {array}` releases the device, and `spindles add \
                      {device} {array}` takes it back"
                 ),
                 _ => return None,
@@ -341,7 +341,7 @@ fn fill_places(array: &ArrayReport) -> String {
     };
     let remedy = report::remedy(array).unwrap_or_else(|| {
         let name = shell_word(&array.name);
-        format!("`spindles status {name}` shows how it is")
+        format!("`spindles status {name}` shows its state")
     });
     let refused = array.refused.iter().filter(|refused| !is_named(refused));
     let refused = refused.map(|refused| format!("; {refused}"));

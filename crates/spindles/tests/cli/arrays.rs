@@ -385,7 +385,7 @@ fn create_refuses_devices_it_must_not_take() {
         ("create x raid1(@a,@)", &["is a folder"][..]),
         (
             "create x raid1(iscsi://a,@)",
-            &["of a kind that is not known", "nbd://HOST"],
+            &["its kind is unknown", "nbd://HOST"],
         ),
         (
             "create x raid1(@a,/dev/null)",
@@ -393,7 +393,7 @@ fn create_refuses_devices_it_must_not_take() {
         ),
         (
             "create x raid1(@a,mem:8M)",
-            &["mem:8M is gone when this command ends"],
+            &["mem:8M exists only while this command runs"],
         ),
     ] {
         folder.refuses(arguments, 2, texts);
@@ -736,7 +736,7 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     // A copy that is refused does not resync its source.
     let occupied = "copy array:@a,@c @in --bytes 1M --degraded";
     folder.refuses(occupied, 1, &["use --force to overwrite it"]);
-    let noted = "it is noted that member 1 is not there";
+    let noted = "member 1 is recorded as missing";
     folder
         .ok("copy array:@a,@c @other --bytes 1M --degraded")
         .warns([noted, "`spindles resync data` finishes what is left"]);

@@ -414,7 +414,7 @@ fn redundancy_that_may_not_match_gives_out_no_data() {
     world.remove("back");
     world
         .run("copy plain:raid5(missing,b,c) back --unclean")
-        .fails(1, ["members are missing", "--force gives them out"]);
+        .fails(1, ["members are missing", "--force returns them"]);
     world
         .does("copy plain:raid5(missing,b,c) back --unclean --force")
         .warns("may be wrong");

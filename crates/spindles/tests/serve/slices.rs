@@ -130,7 +130,7 @@ fn slices_that_can_be_no_members_are_refused() {
         ("slice(a,100),b", "not a whole number of sectors"),
         ("slice(slice(a,0s),64s),b", "a slice of a slice"),
         ("slice(raid0(a),64s),b", "whole arrays"),
-        ("slice(mem:8M,64s),b", "is gone when this command ends"),
+        ("slice(mem:8M,64s),b", "exists only while this command runs"),
         ("slice(none,64s),b", "there is no none"),
     ] {
         let before = world.contents();

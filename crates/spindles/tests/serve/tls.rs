@@ -111,7 +111,7 @@ fn clients_without_a_valid_certificate_are_refused() {
     }
     // The administrator sees the client and the reason, but not a line for each attempt.
     let rest = served.server.says("client 127.0.0.1:");
-    let reason = " is refused: it shows no certificate";
+    let reason = " is refused: it presents no certificate";
     assert!(rest.contains(reason), "{rest}");
     info(&served, "nbds", "client").ends(0);
     // Without TLS, that is the only answer.

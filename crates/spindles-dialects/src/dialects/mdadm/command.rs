@@ -170,8 +170,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         if array.in_place {
             draft.add(array.shape, &array.tree, array.at)?;
         } else {
-            let text = "where the data begins on the devices is not said: for the array as it \
-                        lies, give the output of mdadm --examine of its members";
+            let text = "it does not show where the data begins on the devices: for the array as \
+                        it lies, give the output of mdadm --examine of its members";
             draft.note_here(array.at, text);
             draft.note_lost(&array.shape, array.at);
             draft.add_shape(array.shape);
