@@ -3,6 +3,7 @@
 use crate::{
     Engine,
     durable::{DurableBlocks, Loading, Row, Waiter},
+    jobs::replace::Input,
     output::OutReason,
     system_io::Purpose,
     waits::WaitFor,
@@ -170,7 +171,7 @@ impl Engine {
                 Waiter::Journal => self.log_recorded(),
                 Waiter::Replay => self.replay_recorded(),
                 Waiter::Listed => self.replay_listed(),
-                Waiter::Replace => self.replace_recorded(),
+                Waiter::Replace => self.step_replace(Input::Recorded),
                 Waiter::Growth => self.growth_recorded(),
                 Waiter::Extension => self.extension_recorded(),
                 Waiter::Opening => self.try_to_serve(),

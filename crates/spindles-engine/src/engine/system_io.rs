@@ -2,6 +2,7 @@
 
 use crate::{
     Engine, JOURNAL_DEVICE, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
+    jobs::rebuild::Input as RebuildInput,
     output::{IoPurpose, OutReason, Output},
     plan::{Ask, Strategy},
     stripe::{Past, Stage, Way},
@@ -203,7 +204,7 @@ impl Engine {
             Purpose::ClosingFlush => self.mark_closed(),
             Purpose::ZeroingFlush => self.zeroing_flushed(),
             Purpose::SweepFlush => self.sweep_flushed(),
-            Purpose::RebuildFlush => self.flushed_to_mark(),
+            Purpose::RebuildFlush => self.step_rebuild(RebuildInput::Flushed),
             Purpose::JournalStart => self.log_start_flushed(),
             Purpose::JournalRelease => self.log_release_flushed(),
             Purpose::ReplayFlush => self.replay_flushed(),

@@ -507,8 +507,6 @@ impl Engine {
 
     /// Ends the replay without a new log: the journals may be needed when members are back.
     pub(super) fn abandon_replay(&mut self) {
-        self.unreplayed = true;
-        self.all_settled = false; // Nothing is read without a plan.
         let replay = self.opening.replay_under_way();
         let is_known = match replay.stage {
             Stage::Due | Stage::Scanning | Stage::Recording | Stage::Checking => false,
@@ -521,10 +519,10 @@ impl Engine {
         };
         // Records that are not whole may still count.
         let runs = [&replay.log.runs()[..], &replay.broken, &replay.runs].concat();
-        self.unplaced = is_known.then(|| {
+        self.settled.leave_all(is_known.then(|| {
             let groups: BTreeSet<u64> = runs.iter().map(|run| run.group).collect();
             groups.into_iter().collect()
-        });
+        }));
         let replay = self.opening.replay_under_way();
         (replay.stage, replay.waits) = (Stage::Ended, false); // Later results must not continue it.
         self.stop_writing();
@@ -576,7 +574,7 @@ impl Engine {
             return;
         }
         let generation = self.metadata.generation();
-        self.metadata.set_dirty(!self.all_settled);
+        self.metadata.set_dirty(!self.settled.everywhere());
         // A log that begins now does not cover rows that are still to be settled.
         let logs = self.metadata.is_dirty() && self.may_log();
         let kept = self.log.record().copied();
