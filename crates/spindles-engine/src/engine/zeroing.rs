@@ -187,8 +187,9 @@ impl Engine {
         if !self.zeroing.makes_blank() {
             // Every block may be parity, so its entry needs a row sum.
             let data_chunks = self.zeroing.data_chunks();
-            let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
-            let entry = Entry::of(pages.of_zeros, row_sum);
+            let of_zeros = pages.of_zeros();
+            let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(of_zeros));
+            let entry = Entry::of(of_zeros, row_sum);
             pages.set_run(buffer, of, blocks, |_| entry);
             return self.zeroing.note_change();
         }

@@ -278,7 +278,7 @@ impl Engine {
     /// Returns the format of the entries in pages of checksums.
     fn entries(&self) -> Entries {
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        pages.entries
+        pages.entries()
     }
 
     /// Returns the location of a staged block's entry. `offset` is the block's later place in the

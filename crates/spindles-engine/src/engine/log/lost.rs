@@ -3,9 +3,7 @@
 //! Only dirty regions then show the writes in flight: a resync settles them. Blocks replayed by
 //! then have their latest logged contents, so no block is older than it was after the crash.
 
-use crate::{
-    Engine, JOURNAL_DEVICE, Mutation, RangeId, recovery::log_index::LogIndex, stripe::Owner,
-};
+use crate::{Engine, JOURNAL_DEVICE, Mutation, RangeId, log::replay::Input, stripe::Owner};
 use spindles_block::MemberError;
 
 impl Engine {
@@ -32,20 +30,18 @@ impl Engine {
     /// Checks a log that was read completely. If it lies on a device of its own and is not whole,
     /// the device counts as lost.
     pub(super) fn judge_log(&mut self) {
-        let replay = self.opening.replay_mut().expect("a replay is under way");
+        let replay = self.opening.replay_under_way();
         if !self.log.is_on_device() || self.log.is_lost() {
             return;
         }
         if self.log.is_stamped_since() {
             // Every logged block is in place.
-            replay.log = LogIndex::default();
+            replay.drop_all();
             return;
         }
         // Everything logged before a newer log is in place, if superblocks do not count on the
         // newer log yet.
-        let begun = replay.scanner.begun();
-        replay.log.forget_before(begun);
-        if !replay.scanner.is_whole(self.log.tail()) {
+        if !replay.drop_old(self.log.tail()) {
             self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
         }
     }
@@ -57,13 +53,13 @@ impl Engine {
             // Parity can't be trusted, and a member is missing. A replay will place the logged
             // contents once the device is back. Until then no client may see contents that will
             // change.
-            return self.abandon_replay();
+            return self.step_replay(Input::Abandoned);
         }
         self.log.forget();
         if self.settled.everywhere() {
             self.settled.set_everywhere(false);
             self.find_unsettled(true);
         }
-        self.flush_replayed();
+        self.step_replay(Input::LogLost);
     }
 }
