@@ -402,7 +402,9 @@ impl Pages {
 
     /// Tries to pin the wanted pages. The pages to load are in `loads` afterwards.
     pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Pinned {
-        self.unpin_all(holder);
+        if !self.holders[index(holder)].slots.is_empty() {
+            self.unpin_all(holder);
+        }
         self.loads.clear();
         let (mut missing, mut loading) = (0, false);
         for at in 0..self.wanted.len() {
@@ -439,6 +441,7 @@ impl Pages {
     }
 
     /// Takes frames for the wanted pages that are not in memory.
+    #[inline(never)]
     fn make_room(&mut self, holder: u32) {
         for want in 0..self.wanted.len() {
             let want = self.wanted[want];
@@ -466,6 +469,7 @@ impl Pages {
 
     /// Puts a holder in line for the first of its pages that is loading. Returns true if a page is
     /// loading.
+    #[inline(never)]
     fn wait_for_next(&mut self, holder: u32) -> bool {
         for slot in self.holders[index(holder)].slots.iter() {
             for at in self.held[self.place_of(holder, slot)] {

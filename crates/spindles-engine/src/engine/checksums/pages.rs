@@ -34,14 +34,22 @@ impl Engine {
         self.want_pages(holder);
         let pages = self.pages.as_mut().expect("the caller looked");
         let held = pages.hold(holder, in_line);
+        if held == Pinned::Loading {
+            self.load_pages();
+        }
+        held
+    }
+
+    /// Reads the pages that `hold` has found missing.
+    #[cold]
+    fn load_pages(&mut self) {
         for number in 0.. {
             let pages = self.pages.as_ref().expect("the caller looked");
             let Some(at) = pages.load_at(number) else {
-                break;
+                return;
             };
             self.page_io(at, Operation::Read);
         }
-        held
     }
 
     /// Notes which pages a holder needs.
