@@ -409,8 +409,8 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Returns true if no state with the same contents of all devices but the missing ones was
-    /// opened without a further crash. The contents of missing devices change nothing then.
+    /// Returns true for the first opening of the present devices with these contents. Contents of
+    /// missing devices can't change an opening without a further crash.
     fn is_new_opening(&mut self, state: &AfterCrash, missing: MemberSet, journal: bool) -> bool {
         let mut without: Vec<u8> = missing.iter().map(|member| member.0).collect();
         if !journal {

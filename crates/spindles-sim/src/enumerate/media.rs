@@ -215,7 +215,7 @@ impl Media {
         self.hash_without(&[])
     }
 
-    /// Same as `hash`, of all disks but the missing ones.
+    /// Hashes durable and cached contents of the disks that are not missing.
     pub(super) fn hash_without(&self, missing: &[u8]) -> u64 {
         let disks = (0..self.disks).filter(|disk| !missing.contains(disk));
         let hashes = disks.map(|disk| {
