@@ -691,7 +691,7 @@ fn errors_name_a_remedy() {
     assert!(error.contains(&by), "{error}");
     // Held by this process itself, as when a server runs a command on its own array.
     assert!(
-        error.contains(": the server of the array has it itself,"),
+        error.contains(": the array's server has it open,"),
         "{error}"
     );
 }

@@ -803,6 +803,44 @@ fn arrays_can_have_their_own_journals() {
     assert!(error.to_string().contains("on files or devices"), "{error}");
 }
 
+/// Records of one trial are placed before the next begins, unless that is to begin with a full
+/// stage.
+#[test]
+fn trials_begin_with_an_empty_or_a_full_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"x\"\nsize = \"8M\"\nblocks = 1\nwarmup = 0\nmembers = \"files\"\n\
+         control = false\nfolder = \"{}\"\n\
+         [[system]]\ntarget = \"raid5(3)\"\nwrite_back = \"on\"\n\
+         [[workload]]\nkind = \"random-write\"\noperations = 300\n\
+         [[workload]]\nname = \"again\"\nkind = \"random-write\"\noperations = 300\n\
+         [[workload]]\nname = \"steady\"\nkind = \"random-write\"\noperations = 300\n\
+         steady = true\n",
+        folder.path().display()
+    );
+    let mut kept = Kept::default();
+    assert_eq!(kept.run(&text, false).unwrap().failed, 0);
+    let runs = kept.runs();
+    let (steady, others): (Vec<&Run>, Vec<&Run>) =
+        (runs.into_iter()).partition(|run| run.workload.name == "steady");
+    assert_eq!((steady.len(), others.len()), (1, 2));
+    for run in steady {
+        assert_eq!(run.workload.parameters["steady"], "true");
+        // Answers wait from 60 % of the fill on.
+        assert!(
+            run.staging.unwrap().begin_bytes > 1 << 20,
+            "{:?}",
+            run.staging
+        );
+    }
+    let stages: Vec<_> = others.iter().map(|run| run.staging.unwrap()).collect();
+    assert!(stages.iter().all(|stage| stage.begin_bytes == 0));
+    assert!(
+        stages[0].end_bytes > 0 && stages[1].drained_ns > 0,
+        "{stages:?}"
+    );
+}
+
 /// A workload alongside a job runs before, during and after it, and the job's figures are recorded.
 #[test]
 fn jobs_run_alongside_workloads() {

@@ -327,6 +327,8 @@ pub struct Staging {
     pub absorbed_bytes: u64,
     /// Bytes placed.
     pub placed_bytes: u64,
+    /// How long the stage was emptied before the window, in nanoseconds.
+    pub drained_ns: u64,
 }
 
 impl Staging {

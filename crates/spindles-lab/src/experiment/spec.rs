@@ -221,6 +221,8 @@ pub struct BlockWork {
     /// Operations that arrive per second, whether or not earlier ones were answered. `None` if each
     /// actor issues its next operation after a reply.
     pub arrivals_per_s: Option<u64>,
+    /// The window begins with the stage in its steady state.
+    pub steady: bool,
 }
 
 impl BlockWork {

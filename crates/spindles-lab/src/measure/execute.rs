@@ -18,7 +18,7 @@ use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Instant, Operation, Reply, Request, RequestError};
 use spindles_device::TargetFacts;
 use spindles_device::modelled::account_of;
-use spindles_measure::{MemberTime, MemberUse, Phase, Requests, Run, Traffic};
+use spindles_measure::{MemberTime, MemberUse, Phase, Requests, Run, Staging, Traffic};
 use spindles_model::Account;
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Counted, Issue, Next, Plan};
@@ -40,6 +40,8 @@ pub(crate) struct Orders<'a> {
     pub duration: Option<Duration>,
     /// Operations that arrive per second, whether or not earlier ones were answered.
     pub arrivals_per_s: Option<u64>,
+    /// Begins the window with a full stage, through which twice its capacity was placed.
+    pub steady: bool,
     /// Counters that belong to the target, if it does not count for itself: a file on a file system
     /// of the lab's.
     pub watched: Option<&'a Watched>,
@@ -55,6 +57,7 @@ impl<'a> Orders<'a> {
             goes_on: &|_| true,
             duration: None,
             arrivals_per_s: None,
+            steady: false,
             watched: None,
         }
     }
@@ -70,7 +73,7 @@ pub(crate) fn run(
     let of_target = watched(executor.target.facts());
     let watched = orders.watched.unwrap_or(&of_target);
     let members = members_of(executor.target);
-    let (stage, watch) = (staged::now(executor.target), Watch::begin(executor.target));
+    let (stage, watch) = (executor.staged(), Watch::begin(executor.target));
     (orders.ready)();
     let (seen, thread) = (watched.now(), ThreadTime::now());
     let before = Clocks::now();
@@ -311,6 +314,8 @@ struct Executor<'a> {
     /// Set during the timed window.
     recorder: Option<Recorder<'a>>,
     arrivals: Option<Arrivals>,
+    /// How long the stage was emptied before the workload.
+    drained_ns: u64,
     clock: spindles_device::Clock,
 }
 
@@ -376,6 +381,7 @@ impl<'a> Executor<'a> {
             in_flight: 0,
             recorder: None,
             arrivals: None,
+            drained_ns: 0,
             clock,
         })
     }
@@ -386,9 +392,14 @@ impl<'a> Executor<'a> {
         plan: &Plan,
         orders: &Orders<'a>,
     ) -> Result<Self, Failure> {
+        let drained_ns = staged::drain(target, orders.interrupt);
         let mut executor = Self::new(target, plan, orders.interrupt)?;
+        executor.drained_ns = drained_ns;
         if orders.warmup_operations > 0 {
             executor.warm_up(plan, orders.warmup_operations)?;
+        }
+        if orders.steady {
+            executor.fill_stage(plan)?;
         }
         executor.flush()?;
         Ok(executor)
@@ -402,6 +413,30 @@ impl<'a> Executor<'a> {
         };
         let half = plan.chunks() / 2 * u64::from(plan.chunk_bytes);
         self.carry_out(&mut *other.start(), Some(operations), half, &|_| true)
+    }
+
+    fn staged(&self) -> Option<Staging> {
+        staged::now(self.target, self.drained_ns)
+    }
+
+    /// Runs workloads of the same kind, with other seeds, until the target's stage is in its steady
+    /// state. Returns at once if it has no stage.
+    fn fill_stage(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let steady = staged::Steady::default();
+        for round in 1_u64.. {
+            if steady.is_reached(self.target) {
+                break;
+            }
+            let other = Plan {
+                seed: plan.seed ^ round.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                ..*plan
+            };
+            self.carry_out(&mut *other.start(), None, 0, &|target| {
+                !steady.is_reached(target)
+            })?;
+            steady.ends_round();
+        }
+        Ok(())
     }
 
     /// Runs all operations of a workload, or the first `operations`, or until `goes_on` returns

@@ -132,11 +132,14 @@ fn block_record(spec: &WorkloadSpec, work: &BlockWork) -> Workload {
         }),
         duration_ns: work.seconds.unwrap_or(0) * 1_000_000_000,
         arrivals_per_s: work.arrivals_per_s.unwrap_or(0),
-        parameters: if work.kind.read_percent.is_some() {
-            BTreeMap::from([("reads".to_owned(), plan.read_percent.to_string())])
-        } else {
-            BTreeMap::new()
-        },
+        parameters: [
+            (work.kind.read_percent.is_some()).then(|| ("reads", plan.read_percent.to_string())),
+            work.steady.then(|| ("steady", "true".to_owned())),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect(),
         ..Workload::default()
     }
 }

@@ -88,6 +88,7 @@ pub(super) struct RawWorkload {
     pub(super) reads: Option<Spanned<Value>>,
     pub(super) seconds: Option<Spanned<Value>>,
     pub(super) arrivals: Option<Spanned<Value>>,
+    pub(super) steady: Option<Spanned<bool>>,
     pub(super) parameters: Option<Spanned<BTreeMap<String, Spanned<Value>>>>,
     pub(super) jobfile: Option<Spanned<PathBuf>>,
     pub(super) systems: Option<Spanned<Vec<String>>>,

@@ -266,8 +266,10 @@ pub(super) fn not_for_programs(raw: &RawWorkload, key: &str) -> String {
 }
 
 /// Returns the keys of workloads on blocks, and where the text gives each.
-pub(super) fn keys_of_blocks(raw: &RawWorkload) -> [(&'static str, Option<Range<usize>>); 7] {
-    [
+pub(super) fn keys_of_blocks(
+    raw: &RawWorkload,
+) -> impl IntoIterator<Item = (&'static str, Option<Range<usize>>)> {
+    let values = [
         ("size", &raw.size),
         ("chunk", &raw.chunk),
         ("in_flight", &raw.in_flight),
@@ -275,6 +277,9 @@ pub(super) fn keys_of_blocks(raw: &RawWorkload) -> [(&'static str, Option<Range<
         ("reads", &raw.reads),
         ("seconds", &raw.seconds),
         ("arrivals", &raw.arrivals),
-    ]
-    .map(|(key, value)| (key, span_of(value.as_ref())))
+    ];
+    let values = values.map(|(key, value)| (key, span_of(value.as_ref())));
+    values
+        .into_iter()
+        .chain([("steady", span_of(raw.steady.as_ref()))])
 }

@@ -1,6 +1,6 @@
 //! Reads the workloads of an experiment file.
 
-use super::raw::RawWorkload;
+use super::raw::{RawWorkload, span_of};
 use super::reader::{Reader, keys_of_blocks, not_for_files, not_for_programs};
 use crate::experiment::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
 use crate::experiment::fio::{FIO, FioWork, Source, jobfile, rivals};
@@ -152,7 +152,15 @@ impl Reader<'_> {
             read_percent: count(&raw.reads, "reads", 0, 100).map(small),
             seconds: self.keep(self.seconds(raw)).flatten(),
             arrivals_per_s: count(&raw.arrivals, "arrivals", 1, 10_000_000),
+            steady: raw.steady.as_ref().is_some_and(|steady| *steady.get_ref()),
         };
+        if work.steady && !kind.writes {
+            let what = format!(
+                "{} only reads, so no stage fills: leave `steady` out",
+                kind.name
+            );
+            return Err(self.at(&span_of(raw.steady.as_ref()).unwrap_or_default(), what));
+        }
         // With an invalid number, planning would fail as well.
         if self.mistakes.borrow().len() > found {
             return Ok(work);

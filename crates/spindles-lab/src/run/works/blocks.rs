@@ -170,6 +170,7 @@ fn orders<'b>(
         ready,
         duration: work.seconds.map(Duration::from_secs),
         arrivals_per_s: work.arrivals_per_s,
+        steady: work.steady,
         ..Orders::new(interrupt)
     }
 }

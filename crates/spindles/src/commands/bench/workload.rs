@@ -181,6 +181,7 @@ impl Arguments {
             read_percent: self.reads,
             seconds: self.seconds,
             arrivals_per_s: self.arrivals,
+            steady: false,
         };
         let planned = kind.plan(&work.params(self.seed, 1));
         let planned = planned.and_then(|plan| match self.size {
