@@ -93,7 +93,6 @@ mod recovery;
 mod regions;
 mod requests;
 mod role;
-mod settled;
 pub mod slots;
 mod slow;
 pub mod stage;

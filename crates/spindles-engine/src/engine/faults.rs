@@ -8,7 +8,8 @@ use crate::{
     jobs::scrub::Fate,
     output::{Event, OutReason, Output},
     plan::Ask,
-    stripe::Owner,
+    slots::SlotSet,
+    stripe::{Owner, Stage},
 };
 use spindles_block::{MemberError, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BadBlockKind, BadBlocks, ErrorCounts};
@@ -43,8 +44,7 @@ impl Engine {
         let scrubs = range.ask == Ask::Scrub;
         // A scrub that repeats the rows in smaller pieces meets the same error again: report it
         // once.
-        let closer =
-            scrubs && (place.low > range.first_row() || range.low + place.blocks < range.end);
+        let closer = scrubs && (place.low > range.start || range.low + place.blocks < range.end);
         if closer || range.owner == Owner::Repair || self.grow.is_staged(range.group) {
             return;
         }
@@ -145,8 +145,16 @@ impl Engine {
         }
         let id = self.ranges.take_for_job();
         self.ranges.take_group(&self.geometry, id, place.group);
-        let rows = place.low..place.low + place.blocks;
-        self.ranges[id].begin_own(Owner::Repair, Ask::Scrub, place.group, rows);
+        let range = &mut self.ranges[id];
+        range.move_to(Stage::Starting);
+        range.owner = Owner::Repair;
+        range.ask = Ask::Scrub;
+        range.group = place.group;
+        range.touched = SlotSet::EMPTY;
+        range.start = place.low;
+        range.low = place.low;
+        range.blocks = place.blocks;
+        range.end = place.low + place.blocks;
         if place.rotten {
             self.start(id);
         } else {
@@ -158,7 +166,7 @@ impl Engine {
     /// Returns true if the others can reconstruct everything that a member holds. Parity in doubt
     /// can't: an opening after a crash refuses an array that lost a member in that state.
     fn can_spare(&self, member: MemberIndex) -> bool {
-        let settled = self.settled.everywhere() || self.shape.copies;
+        let settled = self.all_settled || self.shape.copies;
         settled && self.geometry.survives(self.members.lost().with(member))
     }
 

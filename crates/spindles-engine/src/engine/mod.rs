@@ -40,7 +40,7 @@ use crate::{
         JOB_RANGES, Jobs,
         grow::Grow,
         rebuild::{RETURNING, Rebuild},
-        replace::{Input as ReplaceInput, Replace},
+        replace::Replace,
         scrub::ScrubState,
     },
     locks::Locks,
@@ -58,7 +58,6 @@ use crate::{
     regions::Regions,
     requests::Requests,
     role::Role,
-    settled::Settled,
     slow::Slow,
     staging::{STAGE_STEP, Staging},
     stripe::Ranges,
@@ -67,6 +66,7 @@ use crate::{
     workspace::{Scratch, Workspace},
     zeroing::Zeroing,
 };
+use alloc::vec::Vec;
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operation, Request, StepId,
@@ -146,8 +146,14 @@ pub struct Engine {
     geometry: Geometry,
     shape: Shape,
     settings: Settings,
+    /// True if the journals hold writes that do not reach their places before the next opening: too
+    /// few members are present, members lack space, or the journal's device failed. Redundancy may
+    /// disagree with data, so the engine reconstructs nothing.
+    unreplayed: bool,
     /// True if writing stopped because indispensable members lack space.
     lacks_space: bool,
+    /// The groups with rows in such a log; `None` if unknown.
+    unplaced: Option<Vec<u64>>,
     metadata_buffer: MetadataBuffer,
     members: Members,
     /// The time of the current input.
@@ -184,7 +190,8 @@ pub struct Engine {
     extension: Option<Extension>,
     scrub: ScrubState,
     inspection: Inspection,
-    settled: Settled,
+    /// True if redundancy agrees with data everywhere.
+    all_settled: bool,
     closing: Closing,
     reads_chosen: u64,
 }
@@ -364,7 +371,7 @@ impl Engine {
                     if let Some(staging) = &mut self.staging {
                         staging.closes_since = Some(now);
                     }
-                    self.step_replace(ReplaceInput::Closes);
+                    self.replace_closes();
                     self.rebuild.nobody_joins();
                 }
             }

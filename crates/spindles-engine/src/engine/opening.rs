@@ -28,7 +28,6 @@ use crate::{
     plan::Shape,
     regions::Regions,
     requests::Requests,
-    settled::Settled,
     slow::Slow,
     staging::Staging,
     stripe::Ranges,
@@ -37,6 +36,7 @@ use crate::{
     workspace::Workspace,
     zeroing::Zeroing,
 };
+use alloc::vec::Vec;
 use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 
@@ -324,6 +324,7 @@ impl Engine {
             rounds: Rounds::new(index(count)),
             waits: Waits::new(index(count)),
             locks: Locks::new(count),
+            unplaced: Some(Vec::with_capacity(index(count))),
             geometry: config.geometry,
             log: areas.log,
             pages: areas.pages,
@@ -337,7 +338,8 @@ impl Engine {
             own_flushes: OwnFlushes::default(),
             rebuild: Rebuild::default(),
             scrub: ScrubState::default(),
-            settled: Settled::new(state.clean || all_logged, index(count)),
+            all_settled: state.clean || all_logged,
+            unreplayed: false,
             lacks_space: false,
             closing: Closing::Open,
             reads_chosen: 0,
@@ -361,9 +363,9 @@ impl Engine {
         if self.mutated(Mutation::SkipSettle)
             || self.mutated(Mutation::TrustEmptyJournal) && self.log.was_lost(&self.metadata)
         {
-            self.settled.set_everywhere(true);
+            self.all_settled = true;
         }
-        if !self.settled.everywhere() && !state.stored {
+        if !self.all_settled && !state.stored {
             self.begin_resync();
         }
         if logged {

@@ -4,14 +4,19 @@
 use crate::{
     Engine, Mutation, RangeId,
     engine::{Closing, jobs::resync},
+    jobs::Place,
     plan::Ask,
-    stripe::{Stage, StripeRange},
+    regions::Sweep,
+    stripe::{RowState, Stage},
     system_io::Purpose,
     waits::WaitFor,
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, Instant, Operation};
 use spindles_layout::GroupIndex;
+
+/// A region must be left alone for this time before its dirty bit is cleared.
+const QUIET_NS: u64 = 5_000_000_000;
 
 impl Engine {
     // ---- marking ------------------------------------------------------------------------------
@@ -20,13 +25,13 @@ impl Engine {
     /// is durable, if it must be. Otherwise begins to mark the region.
     #[inline]
     pub(crate) fn may_write_region(&mut self, id: RangeId) -> bool {
-        let regions = &self.regions;
-        if !regions.are_stored() {
+        let regions = &mut self.regions;
+        if !regions.stored {
             return true;
         }
         let region = regions.of(self.ranges[id].group);
-        let durable = regions.is_durably_dirty(region);
-        if durable && regions.is_recent(region) {
+        let durable = regions.dirty.bits.get(region) && regions.dirty.is_durable(region);
+        if durable && regions.recent.get(region) {
             return true;
         }
         self.mark_region(id, region) || durable
@@ -34,7 +39,8 @@ impl Engine {
 
     #[cold]
     fn mark_region(&mut self, id: RangeId, region: u64) -> bool {
-        if self.regions.note_write(region) {
+        if !self.regions.recent.get(region) {
+            self.regions.recent.set(region);
             if self.members.lost().is_empty() {
                 // Not while a member is missing: a returning member is updated with all marked
                 // regions.
@@ -44,7 +50,10 @@ impl Engine {
         }
         let whole = self.members.lost().is_empty();
         let unneeded = whole && !self.settings.policy.resync_after_crash;
-        self.regions.dirty_for_write(region, whole);
+        self.regions.dirty.set(region);
+        if self.regions.sweep == Sweep::Idle && whole {
+            self.regions.sweep = Sweep::Wanted;
+        }
         if unneeded {
             return true; // Dirty in memory only; it becomes durable when a member goes out.
         }
@@ -54,7 +63,7 @@ impl Engine {
 
     /// Returns true if redundancy is known to agree with data everywhere.
     pub fn is_settled(&self) -> bool {
-        self.settled.everywhere() && !self.opening.is_finding() && self.opening.replay().is_none()
+        self.all_settled && !self.opening.is_finding() && self.opening.replay().is_none()
     }
 
     /// Returns true if a stripe range may be planned: its region is not being released, and the
@@ -66,18 +75,18 @@ impl Engine {
         if self.metadata.is_broken() {
             return true; // No bit is written from now on: do not wait for one.
         }
-        if self.regions.is_releasing(region) {
+        if self.regions.releasing.contains(&region) {
             return false;
         }
         if self.regions.is_written(group) {
-            return self.regions.is_durably_written(region);
+            return self.regions.written.is_durable(region);
         }
         if ask != Ask::Write {
             return true; // Never written: a read returns zeros, and a resync has nothing to do.
         }
         if self.requests.writes_zeros(&self.ranges, id) {
             // A region that is not written reads as zeros: only its cleared bit must be durable.
-            return self.regions.written_is_stored(region);
+            return self.regions.written.is_stored(region);
         }
         if !self.zeroing.is_asked(region) && self.members.lost().is_empty() {
             self.look_ahead(id, region);
@@ -90,8 +99,10 @@ impl Engine {
 
     /// Schedules a sweep that is wanted, or begins one that is due.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        if self.regions.sweep_is_due(now) {
-            self.begin_sweep();
+        match self.regions.sweep {
+            Sweep::Wanted => self.regions.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
+            Sweep::At(at) if at <= now => self.begin_sweep(),
+            Sweep::Idle | Sweep::At(_) | Sweep::Flushing => {}
         }
     }
 
@@ -103,6 +114,7 @@ impl Engine {
     }
 
     fn begin_sweep(&mut self) {
+        self.regions.sweep = Sweep::Idle;
         if !self.may_clear() || self.closing != Closing::Open {
             return;
         }
@@ -112,26 +124,69 @@ impl Engine {
         self.forget_settled();
         let early = self.mutated(Mutation::ClearBitEarly);
         let hasty = self.mutated(Mutation::ClearBitUnsettled);
-        self.regions.choose_to_clear(early, hasty);
+        let regions = &mut self.regions;
+        let dirty = regions.dirty.bits.words();
+        let wanted = regions.recent.words().iter().zip(regions.expected.words());
+        let kept = wanted.zip(regions.unsettled.words());
+        let places = regions.clearing.words_mut().iter_mut().zip(dirty);
+        for ((clearing, dirty), ((recent, expected), unsettled)) in places.zip(kept) {
+            let left = if early { u64::MAX } else { !recent & !expected };
+            let settled = if hasty { u64::MAX } else { !unsettled };
+            *clearing = dirty & settled & left;
+        }
+        regions.recent.clear_all();
+        regions.expected.clear_all();
         for range in self.ranges.iter() {
-            let flushes = matches!(range.stage(), Stage::Flushing(_));
-            if range.is_about_to_write() && (!early || flushes) {
-                self.regions.keep_dirty(range.group);
+            // Past its commit, or about to reach it.
+            let writes = match range.stage() {
+                Stage::Free
+                | Stage::Starting
+                | Stage::Direct
+                | Stage::DirectPaging
+                | Stage::Verifying
+                | Stage::Covered
+                | Stage::Copying
+                | Stage::Summing
+                | Stage::Staged
+                | Stage::Merged
+                | Stage::Locking
+                | Stage::Preparing
+                | Stage::Paging
+                | Stage::Reading { .. }
+                | Stage::Computing(_)
+                | Stage::Checksumming { .. }
+                | Stage::Keeping { .. }
+                | Stage::Acknowledging(_) => false,
+                // Its checksums follow.
+                Stage::Flushing(_) => range.rows.state == RowState::Placed,
+                Stage::Begin
+                | Stage::Agree
+                | Stage::Summed
+                | Stage::Queued
+                | Stage::Logging { .. }
+                | Stage::Logged { .. }
+                | Stage::Kept { .. }
+                | Stage::Placing(_) => !early,
+            };
+            if writes {
+                let region = regions.of(range.group);
+                regions.clearing.clear(region);
+                regions.recent.set(region);
             }
         }
-        if self.regions.clears_nothing() {
-            return self.regions.want_sweep();
+        if regions.clearing.is_empty() {
+            return regions.want_sweep();
         }
         if early {
             return self.clear_bits();
         }
         self.flush_active(Purpose::SweepFlush);
-        self.regions.sweep_flushes();
+        self.regions.sweep = Sweep::Flushing;
     }
 
     /// Continues a sweep after its flush.
     pub(crate) fn sweep_flushed(&mut self) {
-        self.regions.sweep_flushed();
+        self.regions.sweep = Sweep::Idle;
         if self.may_clear() {
             self.clear_bits();
         }
@@ -139,25 +194,48 @@ impl Engine {
 
     /// Clears the dirty bits of regions that are flushed and were quiet meanwhile.
     fn clear_bits(&mut self) {
-        let races = self.mutated(Mutation::ClearBitRace);
-        self.regions.clear_chosen(races);
+        let mut from = 0;
+        while let Some(region) = self.regions.clearing.next(from) {
+            let again = self.regions.recent.get(region) || self.regions.expected.get(region);
+            if !again || self.mutated(Mutation::ClearBitRace) {
+                self.regions.dirty.clear(region);
+                self.regions.begun.clear(region);
+            }
+            from = region + 1;
+        }
+        self.regions.want_sweep();
         self.write_bitmaps();
     }
 
     /// Clears all dirty bits after the flush of a close, if all members are present and everything
     /// is settled.
     pub(crate) fn clear_all_bits(&mut self) {
-        let settled = self.settled.everywhere() || self.mutated(Mutation::ClearBitUnsettled);
+        let settled = self.all_settled || self.mutated(Mutation::ClearBitUnsettled);
         if !settled || !self.may_clear() {
             return;
         }
-        self.regions.clear_all_dirty();
+        let mut from = 0;
+        while let Some(region) = self.regions.dirty.bits.next(from) {
+            self.regions.dirty.clear(region);
+            self.regions.begun.clear(region);
+            from = region + 1;
+        }
     }
 
     /// Clears the unsettled bits of regions that the resync has passed.
     pub(crate) fn forget_settled(&mut self) {
-        let mark = self.jobs.walk(&resync::JOB).mark();
-        self.regions.settle(mark, self.settled.everywhere());
+        let mark = self.jobs.walk(&resync::JOB).mark;
+        let mut from = 0;
+        while let Some(region) = self.regions.unsettled.next(from) {
+            let end = Place {
+                group: GroupIndex(self.regions.groups(region).end),
+                row: 0,
+            };
+            if self.all_settled || end <= mark {
+                self.regions.unsettled.clear(region);
+            }
+            from = region + 1;
+        }
     }
 
     // ---- releasing ----------------------------------------------------------------------------
@@ -168,13 +246,13 @@ impl Engine {
     pub(crate) fn begin_release(&mut self, request: u32) -> bool {
         let slot = &self.requests[request];
         let regions = &self.regions;
-        if !regions.are_stored() || slot.operation != Operation::Discard || slot.error.is_some() {
+        if !regions.stored || slot.operation != Operation::Discard || slot.error.is_some() {
             return false;
         }
-        if regions.has_older() || self.whole_regions(request).is_empty() {
+        if regions.older.is_some() || self.whole_regions(request).is_empty() {
             return false;
         }
-        self.regions.queue_release(request);
+        self.regions.releases.push_back(request);
         self.pump_releases();
         true
     }
@@ -191,7 +269,7 @@ impl Engine {
             first += 1;
         }
         let end = if slot.end.0 == blocks {
-            self.regions.part_regions().end
+            self.regions.part.regions().end
         } else {
             self.regions.of(group_at(slot.end))
         };
@@ -205,34 +283,75 @@ impl Engine {
     /// Continues to release regions, after a stripe range left its region, or bitmaps were written.
     #[inline]
     pub(crate) fn pump_releases(&mut self) {
-        while self.regions.has_releases() && self.pump_release() {}
+        while !self.regions.releases.is_empty() && self.pump_release() {}
     }
 
     /// Continues the first release. Returns true if it is complete.
     #[cold]
     fn pump_release(&mut self) -> bool {
-        let Some(request) = self.regions.first_release() else {
+        let Some(&request) = self.regions.releases.front() else {
             return false;
         };
-        if !self.regions.has_begun_release() {
+        if self.regions.releasing.is_empty() {
+            self.regions.releasing = self.whole_regions(request);
             // From now on nothing new begins there. Work under way ends first.
-            let regions = self.whole_regions(request);
-            self.regions.begin_release(regions);
         }
-        if self.regions.releases_written() && !self.metadata.is_broken() {
-            let is_there = |group| self.regions.is_releasing(self.regions.of(group));
-            let relies = |range: &StripeRange| range.relies_on_region() && is_there(range.group);
-            if self.ranges.iter().any(relies) {
+        let given_back = self.regions.releasing.clone();
+        let held = given_back
+            .clone()
+            .any(|region| self.regions.written.bits.get(region));
+        if held && !self.metadata.is_broken() {
+            if self.ranges.iter().any(|range| {
+                let planned = match range.stage() {
+                    Stage::DirectPaging
+                    | Stage::Verifying
+                    | Stage::Paging
+                    | Stage::Reading { .. }
+                    | Stage::Computing(_)
+                    | Stage::Checksumming { .. }
+                    | Stage::Keeping { .. }
+                    | Stage::Flushing(_) => range.is_locked(),
+                    Stage::Begin
+                    | Stage::Agree
+                    | Stage::Summed
+                    | Stage::Queued
+                    | Stage::Logging { .. }
+                    | Stage::Logged { .. }
+                    | Stage::Kept { .. }
+                    | Stage::Placing(_)
+                    | Stage::Acknowledging(_) => true,
+                    Stage::Free
+                    | Stage::Starting
+                    | Stage::Direct
+                    | Stage::Covered
+                    | Stage::Copying
+                    | Stage::Summing
+                    | Stage::Staged
+                    | Stage::Merged
+                    | Stage::Locking
+                    | Stage::Preparing => false,
+                };
+                planned && given_back.contains(&self.regions.of(range.group))
+            }) {
                 return false;
             }
-            self.regions.release();
+            for region in given_back {
+                self.regions.written.clear(region);
+                self.regions.unsettled.clear(region);
+                self.regions.released.set(region);
+            }
+            self.regions.all_written = false;
             self.write_bitmaps();
             return false;
         }
-        if !self.regions.release_is_stored() && !self.metadata.is_broken() {
+        let stored = given_back
+            .clone()
+            .all(|region| self.regions.written.is_stored(region));
+        if !stored && !self.metadata.is_broken() {
             return false;
         }
-        self.regions.end_release();
+        self.regions.releasing = 0..0;
+        self.regions.releases.pop_front();
         self.waits.wake(WaitFor::Region);
         self.answer(request);
         true
@@ -247,8 +366,11 @@ impl Engine {
             self.regions.blank();
         }
         self.take_in_regions();
-        self.regions.loaded();
-        self.find_unsettled(!self.settled.everywhere());
+        let regions = &mut self.regions;
+        regions.dirty.loaded();
+        regions.written.loaded();
+        regions.note_all_written();
+        self.find_unsettled(!self.all_settled);
         self.regions.want_sweep();
         self.write_bitmaps();
         self.opening_goes_on();
@@ -257,9 +379,21 @@ impl Engine {
     /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
     /// also the dirty regions. Begins a resync if a region is unsettled.
     pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
-        let any = self.regions.find_unsettled(dirty_too);
-        self.settled.set_everywhere(!any);
-        if any {
+        let regions = &mut self.regions;
+        let dirty = regions.dirty.bits.words().iter();
+        let words = dirty.zip(regions.written.bits.words());
+        for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {
+            if dirty_too {
+                *unsettled |= dirty;
+            }
+            *unsettled &= written;
+        }
+        let places = regions.begun.words_mut().iter_mut();
+        for (begun, unsettled) in places.zip(regions.unsettled.words()) {
+            *begun |= unsettled;
+        }
+        self.all_settled = self.regions.unsettled.is_empty();
+        if !self.all_settled {
             self.begin_resync();
         }
     }

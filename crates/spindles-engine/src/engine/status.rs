@@ -134,7 +134,9 @@ impl Engine {
             total: regions.live_regions(start, |group| group),
             region_bytes: (bytes / self.geometry.groups()) << regions.shift(),
             written: regions.live_regions(start, |group| regions.next_written(group)),
-            dirty: regions.live_regions(start, |group| regions.next_dirty(group)),
+            dirty: regions.live_regions(start, |group| {
+                regions.next_group(&regions.dirty.bits, group)
+            }),
             unsettled: regions.live_regions(start, |group| regions.next_unsettled(group)),
         }
     }
@@ -163,7 +165,7 @@ impl Engine {
         if self.members.missing().contains(member) {
             return regions.live_regions(GroupIndex(0), missed);
         }
-        let from = self.filled_below(member).group();
+        let from = self.filled_below(member).group;
         if self.rebuild.is_returning(member) {
             regions.live_regions(from, missed)
         } else {

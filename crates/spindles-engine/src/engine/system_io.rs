@@ -2,8 +2,6 @@
 
 use crate::{
     Engine, JOURNAL_DEVICE, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
-    jobs::rebuild::Input as RebuildInput,
-    log::replay::Input as ReplayInput,
     output::{IoPurpose, OutReason, Output},
     plan::{Ask, Strategy},
     stripe::{Past, Stage, Way},
@@ -205,10 +203,10 @@ impl Engine {
             Purpose::ClosingFlush => self.mark_closed(),
             Purpose::ZeroingFlush => self.zeroing_flushed(),
             Purpose::SweepFlush => self.sweep_flushed(),
-            Purpose::RebuildFlush => self.step_rebuild(RebuildInput::Flushed),
+            Purpose::RebuildFlush => self.flushed_to_mark(),
             Purpose::JournalStart => self.log_start_flushed(),
             Purpose::JournalRelease => self.log_release_flushed(),
-            Purpose::ReplayFlush => self.step_replay(ReplayInput::Flushed),
+            Purpose::ReplayFlush => self.replay_flushed(),
             Purpose::ReplaceFlush => self.replace_flushed(member),
             Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
             Purpose::OutFlush => self.begin_update(),

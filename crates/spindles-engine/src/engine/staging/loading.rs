@@ -76,7 +76,9 @@ impl Engine {
 
     /// The array is lost. What the stage holds stays there, and no read is answered from places.
     fn load_fails(&mut self) {
-        self.settled.leave_all(None);
+        self.unreplayed = true;
+        self.all_settled = false;
+        self.unplaced = None;
         self.staging().life = Life::Off;
         self.staging().is_on = false;
         self.try_to_serve();
