@@ -97,6 +97,10 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              `workload`",
         ),
         (
+            format!("{HEAD}{SYSTEM}{WORKLOAD}steady = true\n"),
+            "x.toml, line 7: dd-read only reads, so no stage fills: leave `steady` out",
+        ),
+        (
             format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),
             "x.toml, line 7: `systems` is empty: name some systems, or leave it out for all",
         ),

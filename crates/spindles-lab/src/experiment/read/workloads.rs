@@ -154,11 +154,13 @@ impl Reader<'_> {
             arrivals_per_s: count(&raw.arrivals, "arrivals", 1, 10_000_000),
             steady: raw.steady.as_ref().is_some_and(|steady| *steady.get_ref()),
         };
-        if work.steady && !kind.writes {
-            let what = format!(
-                "{} only reads, so no stage fills: leave `steady` out",
-                kind.name
-            );
+        let why = if kind.writes {
+            (raw.beside.is_some()).then_some("runs with a job, before which no stage is filled")
+        } else {
+            Some("only reads, so no stage fills")
+        };
+        if let Some(why) = why.filter(|_| work.steady) {
+            let what = format!("{} {why}: leave `steady` out", kind.name);
             return Err(self.at(&span_of(raw.steady.as_ref()).unwrap_or_default(), what));
         }
         // With an invalid number, planning would fail as well.
