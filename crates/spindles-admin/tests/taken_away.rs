@@ -110,9 +110,9 @@ impl Disk {
     fn take_away(&mut self, fault: Fault) {
         match fault {
             Fault::Gone => {
-                // The drop detaches the device once no process has it open.
                 let device = self.device.take().unwrap();
                 shrink_to_nothing(&device.0);
+                device.detach_later();
             }
             Fault::WriteProtected => blockdev("--setro", &self.name()),
             Fault::Full => {

@@ -38,6 +38,20 @@ impl Loop {
     }
 }
 
+impl Loop {
+    /// Detaches it once its last user has closed it, and does not wait for that.
+    pub(crate) fn detach_later(self) {
+        self.detach();
+        std::mem::forget(self);
+    }
+
+    fn detach(&self) {
+        let detached = Command::new("losetup").args(["--detach", &self.0]).status();
+        // A second panic would abort all tests and hide the reason of the first.
+        assert!(detached.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
 impl Drop for Loop {
     /// Detaches it, and waits until it has released its file: while another process has the device
     /// open, such as one of udev, the kernel only notes the wish.
@@ -46,9 +60,7 @@ impl Drop for Loop {
         let place = format!("/sys/block/{name}/loop/backing_file");
         let file = || std::fs::read_to_string(&place).ok();
         let before = file();
-        let detached = Command::new("losetup").args(["--detach", &self.0]).status();
-        // A second panic would abort all tests and hide the reason of the first.
-        assert!(detached.is_ok_and(|status| status.success()) || std::thread::panicking());
+        self.detach();
         let end = Instant::now() + RELEASE_MAX;
         while before.is_some() && file() == before && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
