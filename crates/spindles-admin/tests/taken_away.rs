@@ -59,19 +59,19 @@ fn blockdev(what: &str, device: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Moves the start of a loop device past the end of its file, so that it has no sectors. The offset
-/// lies where no file can end, since for a moment the kernel still takes writes and adds the
-/// offset.
+/// Limits a loop device to one byte, so that it has no sectors. Writes that the kernel still takes
+/// go to their places. If instead the start was moved behind the end of the file, the kernel would
+/// confirm such writes without carrying them out.
 fn shrink_to_nothing(device: &str) {
     const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
     let file = File::open(device).unwrap();
-    // `struct loop_info64`, whose fourth word is the offset.
+    // `struct loop_info64`, whose fifth word is the limit of the size.
     let mut info = [0_u64; 29];
     // SAFETY: the memory is as long as the structure that the kernel writes.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    info[3] = (1 << 63) - 4096;
+    info[4] = 1;
     // SAFETY: as above, for the structure that the kernel reads.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_SET_STATUS64, info.as_ptr()) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
