@@ -12,10 +12,10 @@
 
 use crate::{
     PlanError,
-    bits::Bits,
     growth::{geometry_of, lay_regions, may_change},
     regions::{Part, Regions},
 };
+use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{ArrayRecord, DeviceRecord, MEMBER_BLOCKS_MAX};
@@ -150,7 +150,7 @@ impl Extent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     Reading,
     /// Regions from here on are still to be checked.
     Zeroing(u64),
@@ -160,9 +160,9 @@ pub(crate) enum Stage {
 /// The work to do before the superblocks say the new size.
 #[derive(Clone, Debug)]
 pub(crate) struct Extension {
-    pub(crate) old: Part,
+    old: Part,
     last_blocks: u32,
-    pub(crate) stage: Stage,
+    stage: Stage,
 }
 
 impl Extension {
@@ -174,15 +174,41 @@ impl Extension {
         }
     }
 
+    /// Gives the new regions the bits of the old ones. Both bitmaps are read.
+    pub(crate) fn begin(&mut self, regions: &mut Regions) {
+        self.stage = Stage::Zeroing(regions.part_regions().start);
+        regions.take_in(self.old.regions(), |regions, region| {
+            self.taken_in(regions, region)
+        });
+    }
+
+    /// Takes the next regions that have rows to zero, at most `most`. Returns none if all are
+    /// zeroed, and `None` if they were before, or are not known yet.
+    pub(crate) fn next_to_zero(&mut self, regions: &Regions, most: usize) -> Option<Vec<u64>> {
+        let Stage::Zeroing(from) = self.stage else {
+            return None;
+        };
+        let left = from..regions.part_regions().end;
+        let next = left
+            .filter(|region| self.lacks(regions, *region))
+            .take(most);
+        let next: Vec<u64> = next.collect();
+        self.stage = match next.last() {
+            Some(last) => Stage::Zeroing(last + 1),
+            None => Stage::Recording,
+        };
+        Some(next)
+    }
+
     /// Returns true if work is left before superblocks may be written.
     pub(crate) fn is_preparing(&self) -> bool {
         self.stage != Stage::Recording
     }
 
     /// Returns the number of rows of a group that hold contents, from its first row on.
-    pub(crate) fn rows_held(&self, written: &Bits, group: GroupIndex, blocks: u32) -> u32 {
+    pub(crate) fn rows_held(&self, regions: &Regions, group: GroupIndex, blocks: u32) -> u32 {
         let groups = self.old.groups();
-        if !groups.contains(&group.0) || !written.get(self.old.of(group)) {
+        if !groups.contains(&group.0) || !regions.holds(self.old.of(group)) {
             0
         } else if group.0 + 1 == groups.end {
             self.last_blocks
@@ -192,7 +218,7 @@ impl Extension {
     }
 
     /// Returns the old regions that a new one includes.
-    pub(crate) fn taken_in(&self, regions: &Regions, region: u64) -> Range<u64> {
+    fn taken_in(&self, regions: &Regions, region: u64) -> Range<u64> {
         let groups = regions.groups(region);
         let end = groups.end.min(self.old.groups().end);
         if groups.start >= end {
@@ -202,10 +228,9 @@ impl Extension {
     }
 
     /// Returns true if a new region is written, and has rows that were not.
-    pub(crate) fn lacks(&self, regions: &Regions, region: u64) -> bool {
-        let written = &regions.written.bits;
+    fn lacks(&self, regions: &Regions, region: u64) -> bool {
         let goes_on = regions.groups(region).end >= self.old.groups().end;
         let mut old = self.taken_in(regions, region);
-        written.get(region) && (goes_on || !old.all(|old| written.get(old)))
+        regions.holds(region) && (goes_on || !old.all(|old| regions.holds(old)))
     }
 }

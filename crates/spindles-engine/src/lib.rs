@@ -93,6 +93,7 @@ mod recovery;
 mod regions;
 mod requests;
 mod role;
+mod settled;
 pub mod slots;
 mod slow;
 pub mod stage;

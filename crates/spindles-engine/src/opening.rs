@@ -1,9 +1,6 @@
 //! Progress of the opening of an array.
 
-use crate::{
-    durable::Loading,
-    log::replay::{self, Replay},
-};
+use crate::{durable::Loading, log::replay::Replay};
 use spindles_format::AreaKind;
 
 /// Progress of the opening of an array. Requests wait until it serves.
@@ -136,12 +133,6 @@ impl Opening {
     pub(crate) fn is_reading(&self, area: AreaKind) -> bool {
         let loading = self.loading();
         loading.is_some_and(|loading| loading.area == area)
-    }
-
-    /// Returns true if a replay is in that stage.
-    pub(crate) fn replay_is(&self, stage: replay::Stage) -> bool {
-        let replay = self.replay();
-        replay.is_some_and(|replay| replay.stage == stage)
     }
 
     /// Returns the replay that is under way.

@@ -15,16 +15,21 @@
 //! An *unsettled* region is one that a crash left dirty: redundancy in it may disagree with data
 //! until it is resynchronised. Arrays without bitmaps are one region, always written.
 
-use crate::{bitmaps::Bitmap, bits::Bits, durable::Loading, index, system_io::MetadataBuffer};
+use crate::{
+    bitmaps::Bitmap, bits::Bits, durable::Loading, index, jobs::Place, system_io::MetadataBuffer,
+};
 use alloc::collections::VecDeque;
 use core::ops::Range;
 use spindles_block::{Instant, MemberSet};
 use spindles_format::{AreaKind, Uuid};
 use spindles_layout::{Geometry, GroupIndex};
 
+/// A region must be left alone for this time before its dirty bit is cleared.
+const QUIET_NS: u64 = 5_000_000_000;
+
 /// The search for dirty regions that can be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sweep {
+enum Sweep {
     /// No dirty region can be cleared.
     Idle,
     /// A region became dirty. The time of the sweep is not set yet.
@@ -89,33 +94,33 @@ impl Part {
 #[derive(Clone, Debug)]
 pub(crate) struct Regions {
     /// The groups of the array; while it grows, those of its new map.
-    pub(crate) part: Part,
+    part: Part,
     /// The groups of the old map, which follow those of the new one; `None` unless the array grows.
-    pub(crate) older: Option<Part>,
+    older: Option<Part>,
     /// True if the bitmaps are kept on the members.
-    pub(crate) stored: bool,
-    pub(crate) dirty: Bitmap,
-    pub(crate) written: Bitmap,
+    stored: bool,
+    dirty: Bitmap,
+    written: Bitmap,
     /// True if all regions are written.
-    pub(crate) all_written: bool,
+    all_written: bool,
     /// Regions dirty since before a crash; the resync takes them in order.
-    pub(crate) unsettled: Bits,
+    unsettled: Bits,
     /// Regions whose record of blank rows is not durable yet: they were first written since the
     /// array was opened, or are not settled. They stay dirty until the record is durable.
-    pub(crate) begun: Bits,
+    begun: Bits,
     /// Regions written since the last sweep.
-    pub(crate) recent: Bits,
+    recent: Bits,
     /// Regions marked ahead of writes since the last sweep.
-    pub(crate) expected: Bits,
+    expected: Bits,
     /// Regions that the current sweep is about to clear.
-    pub(crate) clearing: Bits,
-    pub(crate) sweep: Sweep,
+    clearing: Bits,
+    sweep: Sweep,
     /// Finished discards with whole regions to release, in order.
-    pub(crate) releases: VecDeque<u32>,
+    releases: VecDeque<u32>,
     /// The regions of the first of these discards, while it waits for I/O in flight there.
-    pub(crate) releasing: Range<u64>,
+    releasing: Range<u64>,
     /// Regions released since the journal began, which may hold earlier writes to them.
-    pub(crate) released: Bits,
+    released: Bits,
 }
 
 impl Regions {
@@ -167,6 +172,16 @@ impl Regions {
         self.holds(region) && self.written.is_durable(region)
     }
 
+    /// Returns the regions of the map; while the array grows, of the new one.
+    pub(crate) fn part_regions(&self) -> Range<u64> {
+        self.part.regions()
+    }
+
+    /// Returns true if the array grows: it has the regions of two maps.
+    pub(crate) fn has_older(&self) -> bool {
+        self.older.is_some()
+    }
+
     /// Returns the groups of the map; while the array grows, of the new one.
     pub(crate) fn part_groups(&self) -> Range<u64> {
         self.part.groups()
@@ -207,6 +222,16 @@ impl Regions {
     pub(crate) fn may_all_be_written(&mut self) {
         self.written.bits.words_mut().fill(u64::MAX);
         self.written.bits.trim();
+    }
+
+    /// Sets exactly the bits of the written regions.
+    pub(crate) fn copy_written(&self, bits: &mut Bits) {
+        if self.all_written {
+            bits.words_mut().fill(u64::MAX);
+            bits.trim();
+        } else {
+            bits.words_mut().copy_from_slice(self.written.bits.words());
+        }
     }
 
     /// Forgets the released regions: the log no longer holds earlier writes to them.
@@ -258,6 +283,12 @@ impl Regions {
             Some(older) if group.0 >= older.groups.start => older,
             _ => &self.part,
         }
+    }
+
+    /// Returns true if a group is of the old map of a growth.
+    pub(crate) fn is_of_older(&self, group: GroupIndex) -> bool {
+        let older = self.older.as_ref();
+        older.is_some_and(|part| group.0 >= part.groups.start)
     }
 
     /// Returns true if a group holds a part of the array.
@@ -428,6 +459,136 @@ impl Regions {
     }
 }
 
+/// Marks.
+impl Regions {
+    /// Returns true if the dirty bit of a region is set on all members.
+    #[inline]
+    pub(crate) fn is_durably_dirty(&self, region: u64) -> bool {
+        self.dirty.bits.get(region) && self.dirty.is_durable(region)
+    }
+
+    /// Returns true if a region is dirty in memory.
+    pub(crate) fn is_dirty(&self, region: u64) -> bool {
+        self.dirty.bits.get(region)
+    }
+
+    /// Returns the number of dirty regions.
+    pub(crate) fn dirty_count(&self) -> u64 {
+        self.dirty.bits.count()
+    }
+
+    /// Returns the first group from `group` on whose region is dirty.
+    pub(crate) fn next_dirty(&self, group: GroupIndex) -> GroupIndex {
+        self.next_group(&self.dirty.bits, group)
+    }
+
+    /// Returns true if a region was written since the last sweep.
+    #[inline]
+    pub(crate) fn is_recent(&self, region: u64) -> bool {
+        self.recent.get(region)
+    }
+
+    /// Notes a write to a region. Returns true if it is the first since the last sweep.
+    pub(crate) fn note_write(&mut self, region: u64) -> bool {
+        let is_first = !self.recent.get(region);
+        self.recent.set(region);
+        is_first
+    }
+
+    /// Marks a region dirty for a write. `sweeps`: its bit may be cleared again later.
+    pub(crate) fn dirty_for_write(&mut self, region: u64, sweeps: bool) {
+        self.dirty.set(region);
+        if self.sweep == Sweep::Idle && sweeps {
+            self.sweep = Sweep::Wanted;
+        }
+    }
+
+    /// Marks a region dirty, in which a write is expected.
+    pub(crate) fn expect_write(&mut self, region: u64) {
+        self.dirty.set(region);
+        self.expected.set(region);
+    }
+
+    /// Notes that a region is prepared for its first write.
+    pub(crate) fn becomes_written(&mut self, region: u64) {
+        self.written.set(region);
+        self.expect_write(region);
+        self.begun.set(region);
+    }
+
+    /// Returns true if all members record durably that a region is written.
+    pub(crate) fn is_durably_written(&self, region: u64) -> bool {
+        self.written.is_durable(region)
+    }
+
+    /// Returns true if the members store as it is in memory whether a region is written.
+    pub(crate) fn written_is_stored(&self, region: u64) -> bool {
+        self.written.is_stored(region)
+    }
+
+    /// Completes the bitmaps, which were read.
+    pub(crate) fn loaded(&mut self) {
+        self.dirty.loaded();
+        self.written.loaded();
+        self.note_all_written();
+    }
+
+    /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
+    /// also the dirty regions. Returns true if one is unsettled.
+    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) -> bool {
+        let dirty = self.dirty.bits.words().iter();
+        let words = dirty.zip(self.written.bits.words());
+        for (unsettled, (dirty, written)) in self.unsettled.words_mut().iter_mut().zip(words) {
+            if dirty_too {
+                *unsettled |= dirty;
+            }
+            *unsettled &= written;
+        }
+        let places = self.begun.words_mut().iter_mut();
+        for (begun, unsettled) in places.zip(self.unsettled.words()) {
+            *begun |= unsettled;
+        }
+        !self.unsettled.is_empty()
+    }
+
+    /// Notes that regions are settled: those that end at or below `mark`, or all.
+    pub(crate) fn settle(&mut self, mark: Place, all: bool) {
+        let mut from = 0;
+        while let Some(region) = self.unsettled.next(from) {
+            let end = Place::start_of(GroupIndex(self.groups(region).end));
+            if all || end <= mark {
+                self.unsettled.clear(region);
+            }
+            from = region + 1;
+        }
+    }
+
+    /// Gives the regions of the map the bits of the regions `old`, of which `part_of` returns
+    /// those that a region includes.
+    pub(crate) fn take_in(&mut self, old: Range<u64>, part_of: impl Fn(&Self, u64) -> Range<u64>) {
+        self.blank();
+        for region in self.part.regions() {
+            let included = part_of(self, region);
+            let is_in = |bits: &Bits| included.clone().any(|old| bits.get(old));
+            let bits = [&self.dirty.bits, &self.written.bits, &self.unsettled];
+            let [dirty, written, unsettled] = bits.map(is_in);
+            if dirty {
+                self.dirty.set(region);
+            }
+            if written {
+                self.written.set(region);
+            }
+            if unsettled {
+                self.unsettled.set(region);
+            }
+        }
+        for region in old {
+            self.unsettled.clear(region);
+        }
+    }
+}
+
+/// The sweep.
 impl Regions {
     /// Wants a sweep if some region is dirty and settled.
     pub(crate) fn want_sweep(&mut self) {
@@ -443,5 +604,157 @@ impl Regions {
     /// Returns true if no flush of a sweep is under way.
     pub(crate) fn sweep_is_idle(&self) -> bool {
         self.sweep != Sweep::Flushing
+    }
+
+    /// Returns true if a sweep begins now. Otherwise schedules it, if it is wanted.
+    pub(crate) fn sweep_is_due(&mut self, now: Instant) -> bool {
+        match self.sweep {
+            Sweep::Wanted => self.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
+            Sweep::At(at) if at <= now => {
+                self.sweep = Sweep::Idle;
+                return true;
+            }
+            Sweep::Idle | Sweep::At(_) | Sweep::Flushing => {}
+        }
+        false
+    }
+
+    /// Chooses the regions whose dirty bits to clear: those that were quiet since the last sweep,
+    /// and are settled. `busy_too` and `unsettled_too` leave out these conditions.
+    pub(crate) fn choose_to_clear(&mut self, busy_too: bool, unsettled_too: bool) {
+        let dirty = self.dirty.bits.words();
+        let wanted = self.recent.words().iter().zip(self.expected.words());
+        let kept = wanted.zip(self.unsettled.words());
+        let places = self.clearing.words_mut().iter_mut().zip(dirty);
+        for ((clearing, dirty), ((recent, expected), unsettled)) in places.zip(kept) {
+            let left = if busy_too {
+                u64::MAX
+            } else {
+                !recent & !expected
+            };
+            let settled = if unsettled_too { u64::MAX } else { !unsettled };
+            *clearing = dirty & settled & left;
+        }
+        self.recent.clear_all();
+        self.expected.clear_all();
+    }
+
+    /// Keeps the dirty bit of a group's region, in which a write is under way.
+    pub(crate) fn keep_dirty(&mut self, group: GroupIndex) {
+        let region = self.of(group);
+        self.clearing.clear(region);
+        self.recent.set(region);
+    }
+
+    /// Returns true if no dirty bit can be cleared.
+    pub(crate) fn clears_nothing(&self) -> bool {
+        self.clearing.is_empty()
+    }
+
+    /// Notes that the flush before the chosen bits are cleared is under way.
+    pub(crate) fn sweep_flushes(&mut self) {
+        self.sweep = Sweep::Flushing;
+    }
+
+    /// Notes the end of that flush.
+    pub(crate) fn sweep_flushed(&mut self) {
+        self.sweep = Sweep::Idle;
+    }
+
+    /// Clears the chosen dirty bits, except those of regions that were written meanwhile.
+    /// `busy_too` clears these too.
+    pub(crate) fn clear_chosen(&mut self, busy_too: bool) {
+        let mut from = 0;
+        while let Some(region) = self.clearing.next(from) {
+            let again = self.recent.get(region) || self.expected.get(region);
+            if !again || busy_too {
+                self.dirty.clear(region);
+                self.begun.clear(region);
+            }
+            from = region + 1;
+        }
+        self.want_sweep();
+    }
+
+    /// Clears all dirty bits.
+    pub(crate) fn clear_all_dirty(&mut self) {
+        let mut from = 0;
+        while let Some(region) = self.dirty.bits.next(from) {
+            self.dirty.clear(region);
+            self.begun.clear(region);
+            from = region + 1;
+        }
+    }
+}
+
+/// Releases.
+impl Regions {
+    /// Queues a finished discard, whose whole regions are to be released.
+    pub(crate) fn queue_release(&mut self, request: u32) {
+        self.releases.push_back(request);
+    }
+
+    /// Returns the discard whose regions are released next.
+    pub(crate) fn first_release(&self) -> Option<u32> {
+        self.releases.front().copied()
+    }
+
+    /// Returns true if a discard waits.
+    #[inline]
+    pub(crate) fn has_releases(&self) -> bool {
+        !self.releases.is_empty()
+    }
+
+    /// Returns true if a region is being released: no new work begins there.
+    pub(crate) fn is_releasing(&self, region: u64) -> bool {
+        self.releasing.contains(&region)
+    }
+
+    /// Returns true if the regions of the first discard are being released.
+    pub(crate) fn has_begun_release(&self) -> bool {
+        !self.releasing.is_empty()
+    }
+
+    /// Begins to release the regions of the first discard. Work under way there ends first.
+    pub(crate) fn begin_release(&mut self, regions: Range<u64>) {
+        self.releasing = regions;
+    }
+
+    /// Returns true if the first discard has regions that count as written.
+    pub(crate) fn releases_written(&self) -> bool {
+        let mut regions = self.releasing.clone();
+        regions.any(|region| self.written.bits.get(region))
+    }
+
+    /// Clears the bits of the regions of the first discard.
+    pub(crate) fn release(&mut self) {
+        for region in self.releasing.clone() {
+            self.written.clear(region);
+            self.unsettled.clear(region);
+            self.released.set(region);
+        }
+        self.all_written = false;
+    }
+
+    /// Returns true if the members store that these regions are released.
+    pub(crate) fn release_is_stored(&self) -> bool {
+        let mut regions = self.releasing.clone();
+        regions.all(|region| self.written.is_stored(region))
+    }
+
+    /// Ends the release of the first discard.
+    pub(crate) fn end_release(&mut self) {
+        self.releasing = 0..0;
+        self.releases.pop_front();
+    }
+
+    /// Returns true if a region was released since the journal began.
+    pub(crate) fn is_released(&self, region: u64) -> bool {
+        self.released.get(region)
+    }
+
+    /// Returns the regions released since the journal began.
+    pub(crate) fn released(&self) -> &Bits {
+        &self.released
     }
 }

@@ -13,7 +13,7 @@ const ARREARS_NS: u64 = 100_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Throttle {
     /// The guaranteed rate of jobs, in bytes of each member per second; 0 for none.
-    pub(crate) rate: u64,
+    rate: u64,
     /// When clients were last seen waiting.
     busy_at: Option<Instant>,
     clients: bool,
@@ -29,6 +29,16 @@ impl Throttle {
             clients: false,
             due: Instant(0),
         }
+    }
+
+    /// Returns the guaranteed rate of jobs.
+    pub(crate) const fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Sets the guaranteed rate of jobs.
+    pub(crate) const fn set_rate(&mut self, rate: u64) {
+        self.rate = rate;
     }
 
     /// Notes whether clients wait `now`.

@@ -22,20 +22,20 @@ use crate::{
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::ops::Range;
-use spindles_block::{BlockIndex, BlockSize, Instant, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, BufferSlice, Instant, MemberIndex, MemberSet};
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, PageParts, RowSum, Uuid,
-    block_checksum, stored_checksum,
+    block_checksum, open_checksums, seal_checksums, stored_checksum,
 };
 
 /// No frame, or the end of a list.
-pub(crate) const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 /// A changed page is written after this time, and before twice this time.
 const AGE_NS: u64 = 5_000_000_000;
 
 /// Pages that are written at once.
-pub(crate) const WRITES_MAX: usize = 16;
+const WRITES_MAX: usize = 16;
 
 /// Maximum number of engine flushes waiting for pages at once: one flush per purpose.
 const DEFERRED_MAX: usize = 16;
@@ -45,33 +45,33 @@ const PINNED_MAX: usize = 3;
 
 /// A frame: room for a page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
-    pub(crate) member: MemberIndex,
-    pub(crate) page: u64,
+struct Frame {
+    member: MemberIndex,
+    page: u64,
     /// The next frame in the bucket.
     next: u32,
-    pub(crate) state: State,
+    state: State,
     /// The number of holders that pin it.
     pins: u32,
     /// The number of the change that made it dirty; 0 while it is clean.
-    pub(crate) dirty: u64,
+    dirty: u64,
     /// The value of `dirty` when the current write began; 0 while there is none.
-    pub(crate) writing: u64,
+    writing: u64,
     /// Parts that changed since they were sealed.
-    pub(crate) changed: PageParts,
+    changed: PageParts,
     /// Writes of it under way: to its member, and to the device that is to replace the member.
-    pub(crate) flying: u8,
+    flying: u8,
     /// True while a scrub compares the frame with its page on the member. A write of the page
     /// clears it.
     checked: bool,
     /// True if it was wanted since the clock hand last passed it.
     referenced: bool,
     /// The first of the holders that wait for it to load.
-    pub(crate) waiter: u32,
+    waiter: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+enum State {
     Empty,
     Loading,
     Good,
@@ -101,7 +101,7 @@ impl Frame {
 
 /// Pages that a holder needs for one slot: of one member, at most `PINNED_MAX`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
+struct Want {
     slot: u8,
     member: MemberIndex,
     first: u64,
@@ -110,19 +110,19 @@ pub(crate) struct Want {
 
 /// A user of pages: a stripe range, or a member whose rows are being zeroed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Holder {
+struct Holder {
     /// The slots whose pages it has pinned.
     slots: SlotSet,
     /// The next holder that waits for the same page.
-    pub(crate) next: u32,
+    next: u32,
 }
 
 /// A flush that waits until earlier changes of pages are written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deferred {
-    pub(crate) flush: Flush,
+struct Deferred {
+    flush: Flush,
     /// The number of the last change that must be written first.
-    pub(crate) changes: u64,
+    changes: u64,
 }
 
 /// The owner of a flush.
@@ -137,14 +137,14 @@ pub(crate) enum Flush {
 /// The pages in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
-    pub(crate) array: Uuid,
-    pub(crate) entries: Entries,
+    array: Uuid,
+    entries: Entries,
     /// The first block of each member's checksums.
-    pub(crate) starts: Vec<BlockIndex>,
+    starts: Vec<BlockIndex>,
     /// Blocks of a page on the member.
-    pub(crate) page_blocks: u32,
-    pub(crate) place: Place,
-    pub(crate) frames: Vec<Frame>,
+    page_blocks: u32,
+    place: Place,
+    frames: Vec<Frame>,
     /// Heads of the hash buckets, by member and page.
     heads: Vec<u32>,
     shift: u32,
@@ -153,8 +153,8 @@ pub(crate) struct Pages {
     /// The number of frames that are empty, or may be given to another page.
     spare: u32,
     /// Dirty frames, in the order in which they became dirty.
-    pub(crate) dirty: VecDeque<u32>,
-    pub(crate) changes: u64,
+    dirty: VecDeque<u32>,
+    changes: u64,
     /// When to look for aged changes; `None` if no look is scheduled.
     look: Option<Instant>,
     /// The last change before the previous look. The next look sets `changes_aged` to it, which is
@@ -162,22 +162,22 @@ pub(crate) struct Pages {
     changes_seen: u64,
     changes_aged: u64,
     /// Frames being written, at most `WRITES_MAX`.
-    pub(crate) written: Vec<u32>,
-    pub(crate) deferred: VecDeque<Deferred>,
-    pub(crate) holders: Vec<Holder>,
+    written: Vec<u32>,
+    deferred: VecDeque<Deferred>,
+    holders: Vec<Holder>,
     /// Holders that wait for room, in line.
-    pub(crate) waiting: VecDeque<u32>,
+    waiting: VecDeque<u32>,
     /// True if a holder that waits for room may find some now.
-    pub(crate) room: bool,
+    room: bool,
     /// The pinned frames, for each holder and slot.
     held: Vec<[u32; PINNED_MAX]>,
     slots: usize,
     wanted: Vec<Want>,
-    pub(crate) loads: Vec<u32>,
+    loads: Vec<u32>,
     /// The checksum of a block of zeros.
-    pub(crate) of_zeros: u32,
+    of_zeros: u32,
     /// True if every block must have a checksum.
-    pub(crate) complete: bool,
+    complete: bool,
 }
 
 /// The outcome of an attempt to pin pages.
@@ -309,7 +309,7 @@ impl Pages {
     }
 
     /// Begins the write of a dirty frame.
-    pub(crate) fn write_begins(&mut self, at: u32) {
+    fn write_begins(&mut self, at: u32) {
         let frame = &mut self.frames[index(at)];
         assert!(frame.dirty > 0 && frame.writing == 0, "one write at a time");
         frame.writing = core::mem::take(&mut frame.dirty);
@@ -319,7 +319,7 @@ impl Pages {
     }
 
     /// Ends the write of a frame on all its devices.
-    pub(crate) fn write_ended(&mut self, at: u32) {
+    fn write_ended(&mut self, at: u32) {
         self.frames[index(at)].writing = 0;
         let place = self.written.iter().position(|&written| written == at);
         self.written
@@ -359,7 +359,7 @@ impl Pages {
     }
 
     /// Counts a frame as spare if nothing keeps it any longer.
-    pub(crate) fn may_be_spare(&mut self, at: u32) {
+    fn may_be_spare(&mut self, at: u32) {
         if self.frames[index(at)].is_spare() {
             self.spare += 1;
             self.room |= !self.waiting.is_empty();
@@ -402,7 +402,9 @@ impl Pages {
 
     /// Tries to pin the wanted pages. The pages to load are in `loads` afterwards.
     pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Pinned {
-        self.unpin_all(holder);
+        if !self.holders[index(holder)].slots.is_empty() {
+            self.unpin_all(holder);
+        }
         self.loads.clear();
         let (mut missing, mut loading) = (0, false);
         for at in 0..self.wanted.len() {
@@ -439,6 +441,7 @@ impl Pages {
     }
 
     /// Takes frames for the wanted pages that are not in memory.
+    #[inline(never)]
     fn make_room(&mut self, holder: u32) {
         for want in 0..self.wanted.len() {
             let want = self.wanted[want];
@@ -466,7 +469,8 @@ impl Pages {
 
     /// Puts a holder in line for the first of its pages that is loading. Returns true if a page is
     /// loading.
-    pub(crate) fn wait_for_next(&mut self, holder: u32) -> bool {
+    #[inline(never)]
+    fn wait_for_next(&mut self, holder: u32) -> bool {
         for slot in self.holders[index(holder)].slots.iter() {
             for at in self.held[self.place_of(holder, slot)] {
                 if at != NONE && self.frames[index(at)].state == State::Loading {
@@ -506,7 +510,7 @@ impl Pages {
         (self.held[self.place_of(holder, slot)][which], place)
     }
 
-    pub(crate) fn start_of(&self, at: u32) -> u32 {
+    fn start_of(&self, at: u32) -> u32 {
         at * self.page_blocks
     }
 
@@ -657,7 +661,7 @@ impl Pages {
 
     /// Returns the number of the oldest change that is not on its member yet; `u64::MAX` if there
     /// is none.
-    pub(crate) fn oldest_change(&self) -> u64 {
+    fn oldest_change(&self) -> u64 {
         let waits = self.dirty.front().map(|&at| self.frames[index(at)].dirty);
         let written = self.written.iter();
         let flies = written.map(|&at| self.frames[index(at)].writing);
@@ -685,7 +689,7 @@ impl Pages {
     }
 
     /// Returns true if pages are to be written now.
-    pub(crate) fn wants_writes(&self) -> bool {
+    fn wants_writes(&self) -> bool {
         let Some(&first) = self.dirty.front() else {
             return false;
         };
@@ -721,10 +725,207 @@ impl Pages {
     }
 
     /// Returns true if the pages that the first flush waits for are written.
-    pub(crate) fn has_flush_to_send(&self) -> bool {
+    fn has_flush_to_send(&self) -> bool {
         let first = self.deferred.front();
         first.is_some_and(|first| self.oldest_change() > first.changes)
     }
+
+    // ---- reads and writes of frames -----------------------------------------------------------
+
+    /// Returns the pages that `hold` has to load: the frame of the one with this number; `None`
+    /// after the last.
+    pub(crate) fn load_at(&self, number: usize) -> Option<u32> {
+        self.loads.get(number).copied()
+    }
+
+    /// Returns the number of frames.
+    pub(crate) fn frame_count(&self) -> u32 {
+        u32::try_from(self.frames.len()).expect("frames are counted in 32 bits")
+    }
+
+    /// Returns the member whose page a frame has.
+    pub(crate) fn member_of(&self, at: u32) -> MemberIndex {
+        self.frames[index(at)].member
+    }
+
+    /// Returns the first block of a frame's page, counted from the start of the device whose
+    /// checksums begin at `start`.
+    fn block_from(&self, at: u32, start: BlockIndex) -> BlockIndex {
+        start.plus(self.frames[index(at)].page * u64::from(self.page_blocks))
+    }
+
+    /// Returns the first block of a frame's page on its member.
+    pub(crate) fn block_of(&self, at: u32) -> BlockIndex {
+        self.block_from(at, self.start_on(self.member_of(at)))
+    }
+
+    /// Returns the first block of a member's checksums.
+    pub(crate) fn start_on(&self, member: MemberIndex) -> BlockIndex {
+        self.starts[usize::from(member.0)]
+    }
+
+    /// Returns the number of blocks of a page on a member.
+    pub(crate) fn page_blocks(&self) -> u32 {
+        self.page_blocks
+    }
+
+    /// Returns the buffer of a frame.
+    pub(crate) fn slice_of(&self, at: u32, buffer: &MetadataBuffer) -> BufferSlice {
+        buffer.slice_at(self.place, self.start_of(at))
+    }
+
+    /// Returns the bytes of a frame.
+    pub(crate) fn bytes_of<'buffer>(
+        &self,
+        at: u32,
+        buffer: &'buffer MetadataBuffer,
+    ) -> &'buffer [u8] {
+        buffer.bytes_at(self.place, self.start_of(at), self.page_blocks)
+    }
+
+    /// Returns the room in the metadata buffer for the page that a frame loads: its first block,
+    /// and the number of blocks. `None` if the frame is not loading.
+    pub(crate) fn room_of_load(&self, at: u32) -> Option<(Place, u32, u32)> {
+        let is_loading = self.frames[index(at)].state == State::Loading;
+        is_loading.then(|| (self.place, self.start_of(at), self.page_blocks))
+    }
+
+    /// Takes a page that was read, or could not be read. Returns its member, and the first holder
+    /// that waits for the page.
+    pub(crate) fn loaded(
+        &mut self,
+        at: u32,
+        is_read: bool,
+        buffer: &mut MetadataBuffer,
+    ) -> (MemberIndex, Option<u32>) {
+        let page = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
+        let frame = &mut self.frames[index(at)];
+        frame.state = State::Good;
+        if is_read {
+            frame.changed = open_checksums(self.entries, self.array, frame.page, page);
+        } else {
+            self.entries.lose(page);
+            frame.changed = PageParts::ALL;
+        }
+        let holder = core::mem::replace(&mut frame.waiter, NONE);
+        (frame.member, some(holder))
+    }
+
+    /// Lets a holder go on that waited for a page. Returns true if all of its pages are there, and
+    /// the next holder that waits for the same page.
+    pub(crate) fn stops_waiting(&mut self, holder: u32) -> (bool, Option<u32>) {
+        let next = core::mem::replace(&mut self.holders[index(holder)].next, NONE);
+        (!self.wait_for_next(holder), some(next))
+    }
+
+    /// Begins the next write of a page that is due, and seals the page. Returns its frame.
+    pub(crate) fn next_write(
+        &mut self,
+        generation: u64,
+        missing: MemberSet,
+        buffer: &mut MetadataBuffer,
+    ) -> Option<u32> {
+        if self.written.len() >= WRITES_MAX || !self.wants_writes() || self.waits_for_write() {
+            return None;
+        }
+        let at = *self.dirty.front()?;
+        let frame = &self.frames[index(at)];
+        assert!(!missing.contains(frame.member), "it was given up");
+        self.dirty.pop_front();
+        self.write_begins(at);
+        let page = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
+        let frame = &mut self.frames[index(at)];
+        let changed = core::mem::replace(&mut frame.changed, PageParts::NONE);
+        seal_checksums(self.array, frame.page, generation, page, changed);
+        Some(at)
+    }
+
+    /// Returns true if the next page to write is being written, with earlier contents: one write of
+    /// a page at a time.
+    pub(crate) fn waits_for_write(&self) -> bool {
+        let first = self.dirty.front();
+        let is_flying = first.is_some_and(|&at| self.frames[index(at)].writing > 0);
+        is_flying && self.written.len() < WRITES_MAX && self.wants_writes()
+    }
+
+    /// Writes a page also to the device that is to replace its member. Returns the first block
+    /// there.
+    pub(crate) fn writes_to(&mut self, at: u32, device: &DeviceRecord) -> BlockIndex {
+        self.frames[index(at)].flying += 1;
+        self.block_from(at, start(Some(device)))
+    }
+
+    /// Handles the end of a write of a page to one of its devices. Returns the member.
+    pub(crate) fn written(&mut self, at: u32) -> MemberIndex {
+        let frame = &mut self.frames[index(at)];
+        let member = frame.member;
+        frame.flying -= 1;
+        if frame.flying == 0 {
+            self.write_ended(at);
+        }
+        member
+    }
+
+    // ---- waiting ------------------------------------------------------------------------------
+
+    /// Puts a holder in line for room. Asks for writes, since dirty pages may be in the way.
+    pub(crate) fn wait_for_room(&mut self, holder: u32) {
+        self.waiting.push_back(holder);
+        self.room = true;
+    }
+
+    /// Returns the first holder that waits for room, if there may be some now.
+    pub(crate) fn next_waiting(&mut self) -> Option<u32> {
+        let room = core::mem::take(&mut self.room);
+        self.waiting.front().copied().filter(|_| room)
+    }
+
+    /// Notes that the first holder in line has got room.
+    pub(crate) fn got_room(&mut self) {
+        self.waiting.pop_front();
+        self.room = true;
+    }
+
+    /// Defers a flush until the pages that changed before are written. Returns false if no
+    /// page waits.
+    pub(crate) fn defer(&mut self, flush: Flush) -> bool {
+        let waits = self.oldest_change() != u64::MAX;
+        if waits {
+            let changes = self.changes;
+            self.deferred.push_back(Deferred { flush, changes });
+        }
+        waits
+    }
+
+    /// Takes the next flush whose pages are written now.
+    pub(crate) fn next_flush(&mut self) -> Option<Flush> {
+        if !self.has_flush_to_send() {
+            return None;
+        }
+        let first = self.deferred.pop_front();
+        first.map(|deferred| deferred.flush)
+    }
+
+    // ---- entries ------------------------------------------------------------------------------
+
+    /// Returns the format of the entries.
+    pub(crate) fn entries(&self) -> Entries {
+        self.entries
+    }
+
+    /// Returns the checksum of a block of zeros.
+    #[inline]
+    pub(crate) fn of_zeros(&self) -> u32 {
+        self.of_zeros
+    }
+
+    /// Returns true if every block must have a checksum.
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    // ---- members ------------------------------------------------------------------------------
 
     /// Drops the changes of a member that is out.
     pub(crate) fn abandon(&mut self, member: MemberIndex) {
@@ -762,8 +963,13 @@ impl Pages {
     }
 }
 
+/// Returns a number in a list; `None` at its end.
+fn some(number: u32) -> Option<u32> {
+    (number != NONE).then_some(number)
+}
+
 /// Returns the first block of a device's checksums.
-pub(crate) fn start(device: Option<&DeviceRecord>) -> BlockIndex {
+fn start(device: Option<&DeviceRecord>) -> BlockIndex {
     let area = device.and_then(|device| {
         let area = device.area(AreaKind::CHECKSUMS)?;
         Some(area.offset_bytes / u64::from(device.block_size.bytes()))

@@ -43,8 +43,9 @@ impl Engine {
         if self.closing != Closing::Clearing || !done {
             return;
         }
-        let clean =
-            self.all_settled && !self.metadata.is_broken() && self.state() != ArrayState::Failed;
+        let clean = self.settled.everywhere()
+            && !self.metadata.is_broken()
+            && self.state() != ArrayState::Failed;
         self.closing = Closing::Marking;
         if self.note_scrub_mark() {
             self.want_update();

@@ -8,8 +8,7 @@ use crate::{
     jobs::scrub::Fate,
     output::{Event, OutReason, Output},
     plan::Ask,
-    slots::SlotSet,
-    stripe::{Owner, Stage},
+    stripe::Owner,
 };
 use spindles_block::{MemberError, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BadBlockKind, BadBlocks, ErrorCounts};
@@ -44,7 +43,8 @@ impl Engine {
         let scrubs = range.ask == Ask::Scrub;
         // A scrub that repeats the rows in smaller pieces meets the same error again: report it
         // once.
-        let closer = scrubs && (place.low > range.start || range.low + place.blocks < range.end);
+        let closer =
+            scrubs && (place.low > range.first_row() || range.low + place.blocks < range.end);
         if closer || range.owner == Owner::Repair || self.grow.is_staged(range.group) {
             return;
         }
@@ -145,16 +145,8 @@ impl Engine {
         }
         let id = self.ranges.take_for_job();
         self.ranges.take_group(&self.geometry, id, place.group);
-        let range = &mut self.ranges[id];
-        range.move_to(Stage::Starting);
-        range.owner = Owner::Repair;
-        range.ask = Ask::Scrub;
-        range.group = place.group;
-        range.touched = SlotSet::EMPTY;
-        range.start = place.low;
-        range.low = place.low;
-        range.blocks = place.blocks;
-        range.end = place.low + place.blocks;
+        let rows = place.low..place.low + place.blocks;
+        self.ranges[id].begin_own(Owner::Repair, Ask::Scrub, place.group, rows);
         if place.rotten {
             self.start(id);
         } else {
@@ -166,7 +158,7 @@ impl Engine {
     /// Returns true if the others can reconstruct everything that a member holds. Parity in doubt
     /// can't: an opening after a crash refuses an array that lost a member in that state.
     fn can_spare(&self, member: MemberIndex) -> bool {
-        let settled = self.all_settled || self.shape.copies;
+        let settled = self.settled.everywhere() || self.shape.copies;
         settled && self.geometry.survives(self.members.lost().with(member))
     }
 

@@ -11,12 +11,12 @@ impl Engine {
     /// Prepares the regions after `region` too, when a write comes to it for the first time in a
     /// while.
     pub(crate) fn look_ahead(&mut self, id: RangeId, region: u64) {
-        if self.regions.older.is_some() || self.extension.is_some() {
+        if self.regions.has_older() || self.extension.is_some() {
             return; // The regions are about to change.
         }
         let budget = self.settings.limits.dirty_bytes / self.region_bytes();
         let regions = &self.regions;
-        let end = regions.part.regions().end;
+        let end = regions.part_regions().end;
         let range = &self.ranges[id];
         let whole = !range.shape.copies && range.touched == range.shape.all_data();
         // Writes of zeros leave never-written regions as they are.
@@ -26,21 +26,18 @@ impl Engine {
         let zeroing = &self.zeroing;
         let ground = |region| match () {
             () if region >= end => Ground::Closed,
-            () if regions.written.bits.get(region) && !regions.dirty.bits.get(region) => {
-                Ground::Clean
-            }
-            () if regions.written.bits.get(region) => Ground::Ready,
+            () if regions.holds(region) && !regions.is_dirty(region) => Ground::Clean,
+            () if regions.holds(region) => Ground::Ready,
             () if zeroing.is_asked(region) => Ground::Ready,
             // The journals' records of a released region must be void first.
-            () if zeroes && !regions.released.get(region) => Ground::New,
+            () if zeroes && !regions.is_released(region) => Ground::New,
             () => Ground::Closed,
         };
-        let dirty = || regions.dirty.bits.count();
+        let dirty = || regions.dirty_count();
         let ahead = (self.first_touch).ahead(self.now, region, budget, dirty, ground);
         for region in ahead {
-            if self.regions.written.bits.get(region) {
-                self.regions.dirty.set(region);
-                self.regions.expected.set(region);
+            if self.regions.holds(region) {
+                self.regions.expect_write(region);
             } else if !self.zeroing.is_asked(region) {
                 self.zeroing.want_ahead(region);
             }
@@ -60,7 +57,7 @@ impl Engine {
     /// region zeroes all of it.
     pub fn space_of_write(&self, blocks: Range<u64>) -> Range<u64> {
         let blocks = blocks.start..blocks.end.min(self.geometry.blocks());
-        if blocks.is_empty() || !self.regions.stored {
+        if blocks.is_empty() || !self.regions.are_stored() {
             return blocks;
         }
         let mut group = Group::empty();
@@ -86,7 +83,7 @@ impl Engine {
     fn region_bytes(&self) -> u64 {
         let chunk = self.geometry.chunk_blocks() * self.settings.block_size.bytes();
         let slots = u64::from(chunk) * u64::from(self.shape.slots);
-        let each = (slots << self.regions.part.shift()) / u64::from(self.geometry.members());
+        let each = (slots << self.regions.shift()) / u64::from(self.geometry.members());
         each.max(1)
     }
 }

@@ -140,7 +140,7 @@ impl Engine {
         let may_be = slot.exchangeable
             && slot.pairing == Pairing::Single
             && slot.is_handed_out()
-            && !self.unreplayed
+            && !self.settled.lacks_log()
             && matches!(self.closing, Closing::Open | Closing::Draining);
         if !(may_be && self.hedges.has_room(blocks) && self.takes_credit()) {
             return;

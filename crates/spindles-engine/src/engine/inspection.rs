@@ -2,22 +2,17 @@
 //! blocks that differ.
 
 use crate::{
-    Engine, JOURNAL_DEVICE, Mutation, index,
-    inspection::{Ending, MetadataFinding, Part},
+    Engine, JOURNAL_DEVICE, Mutation,
+    checksums::Pages,
+    index,
+    inspection::{MetadataFinding, Part, SlotVerdict, Superblocks},
     jobs::scrub::{Fate, Flaw},
     output::{Event, OutReason, Output},
     system_io::Purpose,
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{AreaKind, ErrorCounts, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
-
-/// After this many generations, both slots were written since the inspection began.
-const BOTH_SLOTS: u64 = 3;
-
-/// Up to this generation an array may have superblocks in one slot only: no opening has written to
-/// it since it was created.
-const NEW: u64 = 2;
+use spindles_format::{AreaKind, ErrorCounts, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES};
 
 impl Engine {
     /// Begins the inspection with the scrub.
@@ -30,54 +25,35 @@ impl Engine {
 
     /// Continues the inspection. Returns true while it is under way.
     pub(crate) fn inspects(&mut self) -> bool {
-        while let Some(part) = self.inspection.part {
-            if self.inspection.pending > 0 {
+        while let Some(part) = self.inspection.part() {
+            if self.inspection.is_waiting() {
                 return true;
             }
             self.read_part(part);
-            if self.inspection.pending == 0 {
-                self.inspection.part = self.part_after(part);
+            if !self.inspection.is_waiting() {
+                self.next_part();
             }
         }
-        self.inspection.pending > 0
+        self.inspection.is_waiting()
     }
 
-    /// Returns the next part; `None` after the last.
-    fn part_after(&self, part: Part) -> Option<Part> {
-        let read = u64::from(self.inspection.blocks);
-        let first_of = |area| Part::Blocks { area, block: 0 };
-        Some(match part {
-            Part::Superblock { slot: 0 } => Part::Superblock { slot: 1 },
-            Part::Superblock { .. } => first_of(AreaKind::DIRTY_BITMAP),
-            Part::Blocks { area, block } if block + read < self.area_blocks(area) => {
-                let block = block + read;
-                Part::Blocks { area, block }
-            }
-            Part::Blocks { area, .. } => match area {
-                AreaKind::DIRTY_BITMAP => first_of(AreaKind::WRITTEN_BITMAP),
-                AreaKind::WRITTEN_BITMAP => first_of(AreaKind::BAD_BLOCKS),
-                _ => Part::Checksums { frame: 0 },
-            },
-            Part::Checksums { .. } if read > 0 => {
-                let last = self.inspection.frames.iter().flatten().max();
-                let frame = last.expect("one was read") + 1;
-                Part::Checksums { frame }
-            }
-            Part::Checksums { .. } => Part::JournalDevice,
-            Part::JournalDevice => return None,
-        })
+    fn next_part(&mut self) {
+        let length = match self.inspection.part() {
+            Some(Part::Blocks { area, .. }) => self.area_blocks(area),
+            _ => 0,
+        };
+        self.inspection.next_part(length);
     }
 
     /// Reads a part, as many blocks as there is room for.
     fn read_part(&mut self, part: Part) {
         // A device being filled receives all metadata too.
         let members = self.present();
-        let most = u64::from(self.inspection.place.blocks);
+        let most = u64::from(self.inspection.blocks_max());
         match part {
             Part::Superblock { slot } => {
-                let busy = self.metadata.busy();
-                let generation = self.metadata.generation();
-                self.inspection.generation = (!busy).then_some(generation);
+                let superblocks = self.superblocks();
+                self.inspection.reads_slot(&superblocks);
                 let block = self.slot_block(slot);
                 self.read_area(members, self.metadata.place().blocks, 0..0, |_, _| block);
             }
@@ -122,8 +98,8 @@ impl Engine {
         block: BlockIndex,
         blocks: u32,
     ) {
-        self.inspection.pending += 1;
-        let buffer = self.metadata_buffer.slice(self.inspection.place, part);
+        self.inspection.begins_io();
+        let buffer = self.inspection.buffer(part, &self.metadata_buffer);
         self.system_io(
             Purpose::Inspection,
             member,
@@ -137,23 +113,20 @@ impl Engine {
     /// Reads the pages of frames from `from` on, at most one of each member.
     fn read_pages(&mut self, members: MemberSet, from: u32) {
         self.inspection.reads(members, 0, 0..0);
-        self.inspection.frames.fill(None);
-        let count = (self.pages.as_ref()).map_or(0, |pages| pages.frames.len());
-        for at in from..u32::try_from(count).expect("frames are counted in 32 bits") {
+        self.inspection.clear_frames();
+        let count = self.pages.as_ref().map_or(0, Pages::frame_count);
+        for at in from..count {
             let pages = self.pages.as_mut().expect("they were counted");
-            let (member, page) = (pages.frames[index(at)].member, pages.frames[index(at)].page);
+            let member = pages.member_of(at);
             if !members.contains(member) || !pages.may_be_checked(at) {
                 continue;
             }
-            let place = &mut self.inspection.frames[usize::from(member.0)];
-            if place.is_some() {
+            if !self.inspection.takes_frame(member, at) {
                 return; // The page comes with the next part.
             }
-            *place = Some(at);
             pages.begin_check(at);
-            let blocks = pages.page_blocks;
-            let block = pages.starts[usize::from(member.0)].plus(page * u64::from(blocks));
-            self.inspection.blocks = blocks;
+            let (block, blocks) = (pages.block_of(at), pages.page_blocks());
+            self.inspection.set_blocks(blocks);
             self.read_for_inspection(member, member.0, block, blocks);
         }
     }
@@ -164,34 +137,30 @@ impl Engine {
         let Some((block, blocks)) = self.log.stamp_place() else {
             return;
         };
-        self.inspection.blocks = blocks;
+        self.inspection.set_blocks(blocks);
         let part = self.geometry.members();
         self.read_for_inspection(JOURNAL_DEVICE, part, block, blocks);
     }
 
     /// Handles the result of a read of the inspection.
     pub(crate) fn inspected(&mut self, member: MemberIndex, result: MemberResult) {
-        self.inspection.pending -= 1;
+        let is_last = self.inspection.read(member, result.is_ok());
         match result {
-            Ok(()) => {}
             Err(error) if member == JOURNAL_DEVICE => {
-                self.inspection.stamp_unreadable = true;
                 // Otherwise the log lies on the members, and nothing depends on the device.
                 if error == MemberError::Gone && self.log.is_on_device() {
                     self.log_failed(member, result);
                 }
             }
-            Err(error) => {
-                self.inspection.unreadable = self.inspection.unreadable.with(member);
-                if error == MemberError::Gone {
-                    self.put_out(member, OutReason::Error(error));
-                }
+            Err(MemberError::Gone) => {
+                self.put_out(member, OutReason::Error(MemberError::Gone));
             }
+            Ok(()) | Err(_) => {}
         }
-        if self.inspection.pending > 0 {
+        if !is_last {
             return;
         }
-        let Some(part) = self.inspection.part else {
+        let Some(part) = self.inspection.part() else {
             return self.end_checks(); // The scrub was stopped.
         };
         match part {
@@ -201,63 +170,55 @@ impl Engine {
             Part::Checksums { .. } => self.judge_pages(),
             Part::JournalDevice => self.judge_stamp(),
         }
-        self.inspection.part = self.part_after(part);
+        self.next_part();
     }
 
     /// Returns the members of the current part that are still present.
     fn judged(&self) -> MemberSet {
-        self.inspection.members.difference(self.members.missing())
+        self.inspection.members().difference(self.members.missing())
     }
 
     /// Compares a slot of the superblocks. Returns false if one was written meanwhile, and the slot
     /// must be read again.
     fn judge_slot(&mut self, slot: u8) -> bool {
-        let generation = self.metadata.generation();
-        if self.metadata.is_broken() || generation >= self.inspection.first_generation + BOTH_SLOTS
-        {
-            return true;
-        }
-        if self.metadata.busy() || self.inspection.generation != Some(generation) {
+        let (superblocks, members) = (self.superblocks(), self.judged());
+        let buffer = &self.metadata_buffer;
+        let verdict = (self.inspection).judge_slot(slot, &superblocks, members, buffer);
+        let SlotVerdict::Bad(bad) = verdict else {
             return false;
-        }
-        let is_current = generation % 2 == u64::from(slot);
-        if !is_current && generation <= NEW {
-            return true;
-        }
-        let array = &self.metadata.persistence().expect("stored").array.uuid;
-        let mut bad = MemberSet::EMPTY;
-        for member in self.judged().iter() {
-            let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
-            let good = decode(&bytes[..SUPERBLOCK_BYTES]).is_ok_and(|(record, _)| {
-                let known = record.uuid == *array && record.generation % 2 == u64::from(slot);
-                known && (record.generation == generation || !is_current)
-            });
-            if !good || self.inspection.unreadable.contains(member) {
-                bad = bad.with(member);
-            }
-        }
+        };
         let (block, blocks) = (self.slot_block(slot), self.metadata.place().blocks);
         for member in bad.iter() {
             self.found_metadata(member, AreaKind::SUPERBLOCK, block, blocks);
         }
         if self.repairs_metadata() {
-            self.inspection.bad_slots = self.inspection.bad_slots.union(bad);
+            self.inspection.has_bad_slots(bad);
         }
         true
+    }
+
+    fn superblocks(&self) -> Superblocks {
+        let persistence = self.metadata.persistence().expect("there are superblocks");
+        Superblocks {
+            array: persistence.array.uuid,
+            generation: self.metadata.generation(),
+            is_busy: self.metadata.busy(),
+            is_broken: self.metadata.is_broken(),
+        }
     }
 
     /// Compares the blocks of an area that were read.
     fn judge_blocks(&mut self, area: AreaKind, first: u64) {
         let block_bytes = index(self.settings.block_size.bytes());
-        for at in 0..self.inspection.blocks {
+        for at in 0..self.inspection.blocks() {
             if self.inspection.was_written(at) {
                 continue;
             }
             let block = first + u64::from(at);
             let is_bad = |member: &MemberIndex| {
-                let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
+                let bytes = self.inspection.bytes(member.0, &self.metadata_buffer);
                 let bytes = &bytes[index(at) * block_bytes..][..block_bytes];
-                let is_unreadable = self.inspection.unreadable.contains(*member);
+                let is_unreadable = self.inspection.is_unreadable(*member);
                 let agrees = self.area_agrees(area, block, bytes);
                 agrees.is_some_and(|agrees| !agrees || is_unreadable)
             };
@@ -275,22 +236,18 @@ impl Engine {
 
     fn judge_pages(&mut self) {
         for member in MemberSet::all(self.geometry.members()).iter() {
-            let Some(at) = self.inspection.frames[usize::from(member.0)] else {
+            let Some(at) = self.inspection.frame_of(member) else {
                 continue;
             };
             let pages = self.pages.as_mut().expect("one was read");
             let stable = pages.end_check(at) && !self.members.missing().contains(member);
-            let read = self.metadata_buffer.bytes(self.inspection.place, member.0);
-            let blocks = pages.page_blocks;
-            let kept = self
-                .metadata_buffer
-                .bytes_at(pages.place, pages.start_of(at), blocks);
-            let good = read[..kept.len()] == *kept && !self.inspection.unreadable.contains(member);
+            let read = self.inspection.bytes(member.0, &self.metadata_buffer);
+            let kept = pages.bytes_of(at, &self.metadata_buffer);
+            let good = read[..kept.len()] == *kept && !self.inspection.is_unreadable(member);
             if good || !stable {
                 continue;
             }
-            let page = pages.frames[index(at)].page;
-            let block = pages.starts[usize::from(member.0)].plus(page * u64::from(blocks));
+            let (block, blocks) = (pages.block_of(at), pages.page_blocks());
             if self.repairs_metadata() {
                 let pages = self.pages.as_mut().expect("one was read");
                 pages.rewrite(at);
@@ -302,7 +259,7 @@ impl Engine {
     /// Ends the checks of pages after the scrub was stopped.
     fn end_checks(&mut self) {
         if let Some(pages) = &mut self.pages {
-            for at in self.inspection.frames.iter_mut().filter_map(Option::take) {
+            for at in self.inspection.take_frames() {
                 pages.end_check(at);
             }
         }
@@ -313,32 +270,31 @@ impl Engine {
             return;
         };
         let part = self.geometry.members();
-        let bytes = self.metadata_buffer.bytes(self.inspection.place, part);
+        let bytes = self.inspection.bytes(part, &self.metadata_buffer);
         let stamp = self.log.stamped_device();
         let read = JournalDevice::decode(&bytes[..SUPERBLOCK_BYTES]).ok();
-        if read == stamp && !self.inspection.stamp_unreadable {
+        if read == stamp && !self.inspection.is_unreadable(JOURNAL_DEVICE) {
             return;
         }
         self.found_metadata(JOURNAL_DEVICE, AreaKind::JOURNAL, block, blocks);
         if let Some(stamp) = stamp.filter(|_| self.repairs_metadata()) {
-            let place = self.inspection.place;
-            let bytes = self.metadata_buffer.bytes_mut(place, part);
+            let bytes = self.inspection.bytes_mut(part, &mut self.metadata_buffer);
             bytes[..SUPERBLOCK_BYTES].copy_from_slice(&stamp.encode());
-            self.inspection.pending += 1;
+            self.inspection.begins_io();
             self.system_io(
                 Purpose::InspectionRepair,
                 JOURNAL_DEVICE,
                 Operation::Write { fua: true },
                 block,
                 blocks,
-                self.metadata_buffer.slice(place, part),
+                self.inspection.buffer(part, &self.metadata_buffer),
             );
         }
     }
 
     /// Handles the rewrite of the stamp of the journal's own device.
     pub(crate) fn stamp_repaired(&mut self, result: MemberResult) {
-        self.inspection.pending -= 1;
+        self.inspection.repaired();
         if self.log.is_on_device() {
             self.log_failed(JOURNAL_DEVICE, result);
         }
@@ -359,10 +315,7 @@ impl Engine {
         let repaired = self.repairs_metadata();
         let counted = u64::from(blocks);
         self.scrub.count_metadata(counted, repaired);
-        let is_unreadable = match member {
-            JOURNAL_DEVICE => self.inspection.stamp_unreadable,
-            member => self.inspection.unreadable.contains(member),
-        };
+        let is_unreadable = self.inspection.is_unreadable(member);
         // Superblocks are written only at the end, so that slots not read yet stay unchanged.
         self.metadata.count_errors(
             member,
@@ -394,7 +347,7 @@ impl Engine {
 
     /// Writes the superblocks again if a slot of a present member was bad.
     pub(crate) fn rewrite_bad_slots(&mut self) {
-        let bad = core::mem::take(&mut self.inspection.bad_slots);
+        let bad = self.inspection.take_bad_slots();
         if !bad.difference(self.members.missing()).is_empty() {
             self.metadata.rewrite_both_slots();
             self.want_update();
@@ -408,22 +361,22 @@ impl Engine {
         if !stored || !self.repairs_metadata() {
             return false;
         }
-        if self.inspection.ending == Ending::NotYet {
+        if self.inspection.may_end() {
             self.rewrite_bad_slots();
             let restarts = !self.mutated(Mutation::SkipInspection) && self.restart_log();
-            self.inspection.ending = Ending::Log;
+            self.inspection.empties_log();
             if restarts {
                 return true;
             }
         }
-        if self.inspection.ending == Ending::Log {
+        if self.inspection.awaits_log() {
             if self.log.is_undecided() {
                 return true;
             }
             self.flush_active(Purpose::ScrubFlush);
-            self.inspection.ending = Ending::Flushing;
+            self.inspection.flushes();
         }
         let stored = self.bitmaps_are_stored() && self.bad_blocks_are_stored();
-        self.inspection.ending != Ending::Flushed || self.metadata.busy() || !stored
+        !self.inspection.is_flushed() || self.metadata.busy() || !stored
     }
 }

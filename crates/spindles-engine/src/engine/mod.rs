@@ -40,7 +40,7 @@ use crate::{
         JOB_RANGES, Jobs,
         grow::Grow,
         rebuild::{RETURNING, Rebuild},
-        replace::Replace,
+        replace::{Input as ReplaceInput, Replace},
         scrub::ScrubState,
     },
     locks::Locks,
@@ -58,6 +58,7 @@ use crate::{
     regions::Regions,
     requests::Requests,
     role::Role,
+    settled::Settled,
     slow::Slow,
     staging::{STAGE_STEP, Staging},
     stripe::Ranges,
@@ -66,7 +67,6 @@ use crate::{
     workspace::{Scratch, Workspace},
     zeroing::Zeroing,
 };
-use alloc::vec::Vec;
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operation, Request, StepId,
@@ -146,14 +146,8 @@ pub struct Engine {
     geometry: Geometry,
     shape: Shape,
     settings: Settings,
-    /// True if the journals hold writes that do not reach their places before the next opening: too
-    /// few members are present, members lack space, or the journal's device failed. Redundancy may
-    /// disagree with data, so the engine reconstructs nothing.
-    unreplayed: bool,
     /// True if writing stopped because indispensable members lack space.
     lacks_space: bool,
-    /// The groups with rows in such a log; `None` if unknown.
-    unplaced: Option<Vec<u64>>,
     metadata_buffer: MetadataBuffer,
     members: Members,
     /// The time of the current input.
@@ -190,8 +184,7 @@ pub struct Engine {
     extension: Option<Extension>,
     scrub: ScrubState,
     inspection: Inspection,
-    /// True if redundancy agrees with data everywhere.
-    all_settled: bool,
+    settled: Settled,
     closing: Closing,
     reads_chosen: u64,
 }
@@ -371,7 +364,7 @@ impl Engine {
                     if let Some(staging) = &mut self.staging {
                         staging.closes_since = Some(now);
                     }
-                    self.replace_closes();
+                    self.step_replace(ReplaceInput::Closes);
                     self.rebuild.nobody_joins();
                 }
             }

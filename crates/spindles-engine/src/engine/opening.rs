@@ -28,6 +28,7 @@ use crate::{
     plan::Shape,
     regions::Regions,
     requests::Requests,
+    settled::Settled,
     slow::Slow,
     staging::Staging,
     stripe::Ranges,
@@ -36,7 +37,6 @@ use crate::{
     workspace::Workspace,
     zeroing::Zeroing,
 };
-use alloc::vec::Vec;
 use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 
@@ -324,7 +324,6 @@ impl Engine {
             rounds: Rounds::new(index(count)),
             waits: Waits::new(index(count)),
             locks: Locks::new(count),
-            unplaced: Some(Vec::with_capacity(index(count))),
             geometry: config.geometry,
             log: areas.log,
             pages: areas.pages,
@@ -338,8 +337,7 @@ impl Engine {
             own_flushes: OwnFlushes::default(),
             rebuild: Rebuild::default(),
             scrub: ScrubState::default(),
-            all_settled: state.clean || all_logged,
-            unreplayed: false,
+            settled: Settled::new(state.clean || all_logged, index(count)),
             lacks_space: false,
             closing: Closing::Open,
             reads_chosen: 0,
@@ -363,9 +361,9 @@ impl Engine {
         if self.mutated(Mutation::SkipSettle)
             || self.mutated(Mutation::TrustEmptyJournal) && self.log.was_lost(&self.metadata)
         {
-            self.all_settled = true;
+            self.settled.set_everywhere(true);
         }
-        if !self.all_settled && !state.stored {
+        if !self.settled.everywhere() && !state.stored {
             self.begin_resync();
         }
         if logged {

@@ -4,19 +4,14 @@
 use crate::{
     Engine, Mutation, RangeId,
     engine::{Closing, jobs::resync},
-    jobs::Place,
     plan::Ask,
-    regions::Sweep,
-    stripe::{RowState, Stage},
+    stripe::{Stage, StripeRange},
     system_io::Purpose,
     waits::WaitFor,
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, Instant, Operation};
 use spindles_layout::GroupIndex;
-
-/// A region must be left alone for this time before its dirty bit is cleared.
-const QUIET_NS: u64 = 5_000_000_000;
 
 impl Engine {
     // ---- marking ------------------------------------------------------------------------------
@@ -25,13 +20,13 @@ impl Engine {
     /// is durable, if it must be. Otherwise begins to mark the region.
     #[inline]
     pub(crate) fn may_write_region(&mut self, id: RangeId) -> bool {
-        let regions = &mut self.regions;
-        if !regions.stored {
+        let regions = &self.regions;
+        if !regions.are_stored() {
             return true;
         }
         let region = regions.of(self.ranges[id].group);
-        let durable = regions.dirty.bits.get(region) && regions.dirty.is_durable(region);
-        if durable && regions.recent.get(region) {
+        let durable = regions.is_durably_dirty(region);
+        if durable && regions.is_recent(region) {
             return true;
         }
         self.mark_region(id, region) || durable
@@ -39,8 +34,7 @@ impl Engine {
 
     #[cold]
     fn mark_region(&mut self, id: RangeId, region: u64) -> bool {
-        if !self.regions.recent.get(region) {
-            self.regions.recent.set(region);
+        if self.regions.note_write(region) {
             if self.members.lost().is_empty() {
                 // Not while a member is missing: a returning member is updated with all marked
                 // regions.
@@ -50,10 +44,7 @@ impl Engine {
         }
         let whole = self.members.lost().is_empty();
         let unneeded = whole && !self.settings.policy.resync_after_crash;
-        self.regions.dirty.set(region);
-        if self.regions.sweep == Sweep::Idle && whole {
-            self.regions.sweep = Sweep::Wanted;
-        }
+        self.regions.dirty_for_write(region, whole);
         if unneeded {
             return true; // Dirty in memory only; it becomes durable when a member goes out.
         }
@@ -63,7 +54,7 @@ impl Engine {
 
     /// Returns true if redundancy is known to agree with data everywhere.
     pub fn is_settled(&self) -> bool {
-        self.all_settled && !self.opening.is_finding() && self.opening.replay().is_none()
+        self.settled.everywhere() && !self.opening.is_finding() && self.opening.replay().is_none()
     }
 
     /// Returns true if a stripe range may be planned: its region is not being released, and the
@@ -75,18 +66,18 @@ impl Engine {
         if self.metadata.is_broken() {
             return true; // No bit is written from now on: do not wait for one.
         }
-        if self.regions.releasing.contains(&region) {
+        if self.regions.is_releasing(region) {
             return false;
         }
         if self.regions.is_written(group) {
-            return self.regions.written.is_durable(region);
+            return self.regions.is_durably_written(region);
         }
         if ask != Ask::Write {
             return true; // Never written: a read returns zeros, and a resync has nothing to do.
         }
         if self.requests.writes_zeros(&self.ranges, id) {
             // A region that is not written reads as zeros: only its cleared bit must be durable.
-            return self.regions.written.is_stored(region);
+            return self.regions.written_is_stored(region);
         }
         if !self.zeroing.is_asked(region) && self.members.lost().is_empty() {
             self.look_ahead(id, region);
@@ -99,10 +90,8 @@ impl Engine {
 
     /// Schedules a sweep that is wanted, or begins one that is due.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        match self.regions.sweep {
-            Sweep::Wanted => self.regions.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
-            Sweep::At(at) if at <= now => self.begin_sweep(),
-            Sweep::Idle | Sweep::At(_) | Sweep::Flushing => {}
+        if self.regions.sweep_is_due(now) {
+            self.begin_sweep();
         }
     }
 
@@ -114,7 +103,6 @@ impl Engine {
     }
 
     fn begin_sweep(&mut self) {
-        self.regions.sweep = Sweep::Idle;
         if !self.may_clear() || self.closing != Closing::Open {
             return;
         }
@@ -124,69 +112,26 @@ impl Engine {
         self.forget_settled();
         let early = self.mutated(Mutation::ClearBitEarly);
         let hasty = self.mutated(Mutation::ClearBitUnsettled);
-        let regions = &mut self.regions;
-        let dirty = regions.dirty.bits.words();
-        let wanted = regions.recent.words().iter().zip(regions.expected.words());
-        let kept = wanted.zip(regions.unsettled.words());
-        let places = regions.clearing.words_mut().iter_mut().zip(dirty);
-        for ((clearing, dirty), ((recent, expected), unsettled)) in places.zip(kept) {
-            let left = if early { u64::MAX } else { !recent & !expected };
-            let settled = if hasty { u64::MAX } else { !unsettled };
-            *clearing = dirty & settled & left;
-        }
-        regions.recent.clear_all();
-        regions.expected.clear_all();
+        self.regions.choose_to_clear(early, hasty);
         for range in self.ranges.iter() {
-            // Past its commit, or about to reach it.
-            let writes = match range.stage() {
-                Stage::Free
-                | Stage::Starting
-                | Stage::Direct
-                | Stage::DirectPaging
-                | Stage::Verifying
-                | Stage::Covered
-                | Stage::Copying
-                | Stage::Summing
-                | Stage::Staged
-                | Stage::Merged
-                | Stage::Locking
-                | Stage::Preparing
-                | Stage::Paging
-                | Stage::Reading { .. }
-                | Stage::Computing(_)
-                | Stage::Checksumming { .. }
-                | Stage::Keeping { .. }
-                | Stage::Acknowledging(_) => false,
-                // Its checksums follow.
-                Stage::Flushing(_) => range.rows.state == RowState::Placed,
-                Stage::Begin
-                | Stage::Agree
-                | Stage::Summed
-                | Stage::Queued
-                | Stage::Logging { .. }
-                | Stage::Logged { .. }
-                | Stage::Kept { .. }
-                | Stage::Placing(_) => !early,
-            };
-            if writes {
-                let region = regions.of(range.group);
-                regions.clearing.clear(region);
-                regions.recent.set(region);
+            let flushes = matches!(range.stage(), Stage::Flushing(_));
+            if range.is_about_to_write() && (!early || flushes) {
+                self.regions.keep_dirty(range.group);
             }
         }
-        if regions.clearing.is_empty() {
-            return regions.want_sweep();
+        if self.regions.clears_nothing() {
+            return self.regions.want_sweep();
         }
         if early {
             return self.clear_bits();
         }
         self.flush_active(Purpose::SweepFlush);
-        self.regions.sweep = Sweep::Flushing;
+        self.regions.sweep_flushes();
     }
 
     /// Continues a sweep after its flush.
     pub(crate) fn sweep_flushed(&mut self) {
-        self.regions.sweep = Sweep::Idle;
+        self.regions.sweep_flushed();
         if self.may_clear() {
             self.clear_bits();
         }
@@ -194,48 +139,25 @@ impl Engine {
 
     /// Clears the dirty bits of regions that are flushed and were quiet meanwhile.
     fn clear_bits(&mut self) {
-        let mut from = 0;
-        while let Some(region) = self.regions.clearing.next(from) {
-            let again = self.regions.recent.get(region) || self.regions.expected.get(region);
-            if !again || self.mutated(Mutation::ClearBitRace) {
-                self.regions.dirty.clear(region);
-                self.regions.begun.clear(region);
-            }
-            from = region + 1;
-        }
-        self.regions.want_sweep();
+        let races = self.mutated(Mutation::ClearBitRace);
+        self.regions.clear_chosen(races);
         self.write_bitmaps();
     }
 
     /// Clears all dirty bits after the flush of a close, if all members are present and everything
     /// is settled.
     pub(crate) fn clear_all_bits(&mut self) {
-        let settled = self.all_settled || self.mutated(Mutation::ClearBitUnsettled);
+        let settled = self.settled.everywhere() || self.mutated(Mutation::ClearBitUnsettled);
         if !settled || !self.may_clear() {
             return;
         }
-        let mut from = 0;
-        while let Some(region) = self.regions.dirty.bits.next(from) {
-            self.regions.dirty.clear(region);
-            self.regions.begun.clear(region);
-            from = region + 1;
-        }
+        self.regions.clear_all_dirty();
     }
 
     /// Clears the unsettled bits of regions that the resync has passed.
     pub(crate) fn forget_settled(&mut self) {
-        let mark = self.jobs.walk(&resync::JOB).mark;
-        let mut from = 0;
-        while let Some(region) = self.regions.unsettled.next(from) {
-            let end = Place {
-                group: GroupIndex(self.regions.groups(region).end),
-                row: 0,
-            };
-            if self.all_settled || end <= mark {
-                self.regions.unsettled.clear(region);
-            }
-            from = region + 1;
-        }
+        let mark = self.jobs.walk(&resync::JOB).mark();
+        self.regions.settle(mark, self.settled.everywhere());
     }
 
     // ---- releasing ----------------------------------------------------------------------------
@@ -246,13 +168,13 @@ impl Engine {
     pub(crate) fn begin_release(&mut self, request: u32) -> bool {
         let slot = &self.requests[request];
         let regions = &self.regions;
-        if !regions.stored || slot.operation != Operation::Discard || slot.error.is_some() {
+        if !regions.are_stored() || slot.operation != Operation::Discard || slot.error.is_some() {
             return false;
         }
-        if regions.older.is_some() || self.whole_regions(request).is_empty() {
+        if regions.has_older() || self.whole_regions(request).is_empty() {
             return false;
         }
-        self.regions.releases.push_back(request);
+        self.regions.queue_release(request);
         self.pump_releases();
         true
     }
@@ -269,7 +191,7 @@ impl Engine {
             first += 1;
         }
         let end = if slot.end.0 == blocks {
-            self.regions.part.regions().end
+            self.regions.part_regions().end
         } else {
             self.regions.of(group_at(slot.end))
         };
@@ -283,75 +205,34 @@ impl Engine {
     /// Continues to release regions, after a stripe range left its region, or bitmaps were written.
     #[inline]
     pub(crate) fn pump_releases(&mut self) {
-        while !self.regions.releases.is_empty() && self.pump_release() {}
+        while self.regions.has_releases() && self.pump_release() {}
     }
 
     /// Continues the first release. Returns true if it is complete.
     #[cold]
     fn pump_release(&mut self) -> bool {
-        let Some(&request) = self.regions.releases.front() else {
+        let Some(request) = self.regions.first_release() else {
             return false;
         };
-        if self.regions.releasing.is_empty() {
-            self.regions.releasing = self.whole_regions(request);
+        if !self.regions.has_begun_release() {
             // From now on nothing new begins there. Work under way ends first.
+            let regions = self.whole_regions(request);
+            self.regions.begin_release(regions);
         }
-        let given_back = self.regions.releasing.clone();
-        let held = given_back
-            .clone()
-            .any(|region| self.regions.written.bits.get(region));
-        if held && !self.metadata.is_broken() {
-            if self.ranges.iter().any(|range| {
-                let planned = match range.stage() {
-                    Stage::DirectPaging
-                    | Stage::Verifying
-                    | Stage::Paging
-                    | Stage::Reading { .. }
-                    | Stage::Computing(_)
-                    | Stage::Checksumming { .. }
-                    | Stage::Keeping { .. }
-                    | Stage::Flushing(_) => range.is_locked(),
-                    Stage::Begin
-                    | Stage::Agree
-                    | Stage::Summed
-                    | Stage::Queued
-                    | Stage::Logging { .. }
-                    | Stage::Logged { .. }
-                    | Stage::Kept { .. }
-                    | Stage::Placing(_)
-                    | Stage::Acknowledging(_) => true,
-                    Stage::Free
-                    | Stage::Starting
-                    | Stage::Direct
-                    | Stage::Covered
-                    | Stage::Copying
-                    | Stage::Summing
-                    | Stage::Staged
-                    | Stage::Merged
-                    | Stage::Locking
-                    | Stage::Preparing => false,
-                };
-                planned && given_back.contains(&self.regions.of(range.group))
-            }) {
+        if self.regions.releases_written() && !self.metadata.is_broken() {
+            let is_there = |group| self.regions.is_releasing(self.regions.of(group));
+            let relies = |range: &StripeRange| range.relies_on_region() && is_there(range.group);
+            if self.ranges.iter().any(relies) {
                 return false;
             }
-            for region in given_back {
-                self.regions.written.clear(region);
-                self.regions.unsettled.clear(region);
-                self.regions.released.set(region);
-            }
-            self.regions.all_written = false;
+            self.regions.release();
             self.write_bitmaps();
             return false;
         }
-        let stored = given_back
-            .clone()
-            .all(|region| self.regions.written.is_stored(region));
-        if !stored && !self.metadata.is_broken() {
+        if !self.regions.release_is_stored() && !self.metadata.is_broken() {
             return false;
         }
-        self.regions.releasing = 0..0;
-        self.regions.releases.pop_front();
+        self.regions.end_release();
         self.waits.wake(WaitFor::Region);
         self.answer(request);
         true
@@ -366,11 +247,8 @@ impl Engine {
             self.regions.blank();
         }
         self.take_in_regions();
-        let regions = &mut self.regions;
-        regions.dirty.loaded();
-        regions.written.loaded();
-        regions.note_all_written();
-        self.find_unsettled(!self.all_settled);
+        self.regions.loaded();
+        self.find_unsettled(!self.settled.everywhere());
         self.regions.want_sweep();
         self.write_bitmaps();
         self.opening_goes_on();
@@ -379,21 +257,9 @@ impl Engine {
     /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
     /// also the dirty regions. Begins a resync if a region is unsettled.
     pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
-        let regions = &mut self.regions;
-        let dirty = regions.dirty.bits.words().iter();
-        let words = dirty.zip(regions.written.bits.words());
-        for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {
-            if dirty_too {
-                *unsettled |= dirty;
-            }
-            *unsettled &= written;
-        }
-        let places = regions.begun.words_mut().iter_mut();
-        for (begun, unsettled) in places.zip(regions.unsettled.words()) {
-            *begun |= unsettled;
-        }
-        self.all_settled = self.regions.unsettled.is_empty();
-        if !self.all_settled {
+        let any = self.regions.find_unsettled(dirty_too);
+        self.settled.set_everywhere(!any);
+        if any {
             self.begin_resync();
         }
     }

@@ -172,7 +172,8 @@ impl Engine {
     #[inline]
     fn hand_out(&mut self, request: u32, ask: Ask) {
         let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
-        let alone = (unlocked || (self.all_settled && ask == Ask::Read)) && !self.is_growing();
+        let alone =
+            (unlocked || (self.settled.everywhere() && ask == Ask::Read)) && !self.is_growing();
         // The first write of an opening waits, as a stripe range, until superblocks record the
         // opening.
         let recorded = ask == Ask::Read || self.metadata.is_recorded();
@@ -304,7 +305,7 @@ impl Engine {
         );
         let whole = first == 0 && end_slot == shape.data;
         let needs_scratch = if shape.copies {
-            !self.all_settled && ask == Ask::Read
+            !self.settled.everywhere() && ask == Ask::Read
         } else {
             !(zeros && whole)
         };

@@ -134,9 +134,7 @@ impl Engine {
             total: regions.live_regions(start, |group| group),
             region_bytes: (bytes / self.geometry.groups()) << regions.shift(),
             written: regions.live_regions(start, |group| regions.next_written(group)),
-            dirty: regions.live_regions(start, |group| {
-                regions.next_group(&regions.dirty.bits, group)
-            }),
+            dirty: regions.live_regions(start, |group| regions.next_dirty(group)),
             unsettled: regions.live_regions(start, |group| regions.next_unsettled(group)),
         }
     }
@@ -165,7 +163,7 @@ impl Engine {
         if self.members.missing().contains(member) {
             return regions.live_regions(GroupIndex(0), missed);
         }
-        let from = self.filled_below(member).group;
+        let from = self.filled_below(member).group();
         if self.rebuild.is_returning(member) {
             regions.live_regions(from, missed)
         } else {

@@ -2,6 +2,8 @@
 
 use crate::{
     Engine, JOURNAL_DEVICE, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
+    jobs::rebuild::Input as RebuildInput,
+    log::replay::Input as ReplayInput,
     output::{IoPurpose, OutReason, Output},
     plan::{Ask, Strategy},
     stripe::{Past, Stage, Way},
@@ -203,10 +205,10 @@ impl Engine {
             Purpose::ClosingFlush => self.mark_closed(),
             Purpose::ZeroingFlush => self.zeroing_flushed(),
             Purpose::SweepFlush => self.sweep_flushed(),
-            Purpose::RebuildFlush => self.flushed_to_mark(),
+            Purpose::RebuildFlush => self.step_rebuild(RebuildInput::Flushed),
             Purpose::JournalStart => self.log_start_flushed(),
             Purpose::JournalRelease => self.log_release_flushed(),
-            Purpose::ReplayFlush => self.replay_flushed(),
+            Purpose::ReplayFlush => self.step_replay(ReplayInput::Flushed),
             Purpose::ReplaceFlush => self.replace_flushed(member),
             Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
             Purpose::OutFlush => self.begin_update(),

@@ -12,12 +12,11 @@ use crate::{
     index,
     system_io::Purpose,
     waits::WaitFor,
-    zeroing::{Rows, Run},
+    zeroing::{Action, Input, Ways},
 };
-use core::mem::take;
+use core::ops::Range;
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult};
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE, RowSum, stored_checksum};
-use spindles_layout::GroupIndex;
 
 /// The most bytes that one operation zeroes by writing zeros; below, without moving bytes.
 const ZERO_BYTES_MAX: u32 = 4 << 20;
@@ -27,26 +26,52 @@ const FREE_BYTES_MAX: u32 = 16 << 20;
 impl Engine {
     /// Asks for a never-written region for which a write waits.
     pub(crate) fn want_zeroing(&mut self, region: u64) {
-        let zeroing = &mut self.zeroing;
-        let begun = zeroing.asked.get(region) && !zeroing.ahead.get(region);
-        if begun {
-            zeroing.hurry |= !zeroing.waiting.contains(&region);
+        if !self.zeroing.ask(region) {
             return;
         }
-        zeroing.ahead.clear(region);
-        zeroing.asked.set(region);
-        zeroing.waiting.push_back(region);
         if self.makes_rows_blank() {
-            self.regions.dirty.set(region);
-            self.regions.expected.set(region);
+            self.regions.expect_write(region);
         }
         self.begin_zeroing();
     }
 
     /// Begins to zero the regions that were asked for, if nothing is under way.
     pub(crate) fn begin_zeroing(&mut self) {
-        if self.zeroing.regions.is_empty() && !self.zeroing.flushing && !self.zeroing.held {
-            self.zero_next();
+        if self.zeroing.may_begin() {
+            self.step_zeroing(Input::Asked);
+        }
+    }
+
+    /// Hands an event to the preparation of regions, and does what it asks for.
+    fn step_zeroing(&mut self, input: Input) {
+        let mut has_finished = false;
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let ways = Ways {
+                blank: self.makes_rows_blank(),
+                free: self.zeroes_without_moving_bytes(),
+            };
+            match self.zeroing.step(input, ways) {
+                Action::Wait => {}
+                Action::Prepare(regions) => {
+                    next = Some(Input::Begun(self.prepare(&regions, ways.blank)));
+                }
+                Action::Flush => {
+                    if self.flush_active(Purpose::ZeroingFlush) == 0 {
+                        self.stop_writing();
+                        next = Some(Input::Flushed);
+                    }
+                }
+                Action::Finish if self.holds_zeroed() => {}
+                Action::Finish => {
+                    self.regions_ready();
+                    has_finished = true;
+                    next = Some(Input::Ready);
+                }
+            }
+        }
+        if has_finished {
+            self.extend();
         }
     }
 
@@ -56,41 +81,23 @@ impl Engine {
             && self.has_checksums()
             && self.shape.may_be_blank()
             && !self.zeroes_without_moving_bytes()
-            && self.regions.older.is_none()
+            && !self.regions.has_older()
             && self.extension.is_none()
     }
 
-    /// Begins the next regions, or flushes those that are done.
-    fn zero_next(&mut self) {
-        let (blank, free) = (self.makes_rows_blank(), self.zeroes_without_moving_bytes());
-        while let Some(regions) = self.zeroing.next(blank, free) {
-            let groups =
-                self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
-            if blank {
-                self.write_bitmaps(); // Runs while the regions are prepared.
-            }
-            self.zeroing.regions = regions;
-            self.zeroing.left.fill(groups);
-            let active = self.present();
-            for member in active.iter() {
-                self.zeroing.pending += u32::from(self.zero_on(member));
-            }
-            if self.zeroing.pending > 0 {
-                return;
-            }
-            self.zeroing.through();
+    /// Lets all members prepare these regions. Returns the number of members that write.
+    fn prepare(&mut self, regions: &Range<u64>, blank: bool) -> u32 {
+        let first = self.regions.groups(regions.start).start;
+        let end = self.regions.groups(regions.end - 1).end;
+        if blank {
+            self.write_bitmaps(); // Runs while the regions are prepared.
         }
-        if self.zeroing.zeroed.is_empty() {
-            return;
+        self.zeroing.begin_rows(&(first..end));
+        let mut pending = 0;
+        for member in self.present().iter() {
+            pending += u32::from(self.zero_on(member));
         }
-        if !take(&mut self.zeroing.changed) {
-            return self.regions_ready();
-        }
-        self.zeroing.flushing = self.flush_active(Purpose::ZeroingFlush) > 0;
-        if !self.zeroing.flushing {
-            self.stop_writing();
-            self.regions_ready();
-        }
+        pending
     }
 
     /// Zeroes the next run of a member's rows, or makes all of them blank. Returns true if an
@@ -107,52 +114,18 @@ impl Engine {
 
     /// Finds the next run of a member's rows. Returns false if none is left.
     fn next_zeros(&mut self, member: MemberIndex) -> bool {
-        let at = usize::from(member.0);
-        let left = self.zeroing.left[at].clone();
         let bytes_max = if self.zeroes_without_moving_bytes() {
             FREE_BYTES_MAX
         } else {
             ZERO_BYTES_MAX
         };
         let blocks_max = bytes_max / self.settings.block_size.bytes();
-        let mut run: Option<(BlockIndex, u32)> = None;
-        let mut next = left.start;
-        while next < left.end {
-            self.geometry
-                .group_into(GroupIndex(next), &mut self.zeroing.group);
-            let group = &self.zeroing.group;
-            // If the array has been extended, a region that becomes written may already hold
-            // contents.
-            let held = self.extension.as_ref().map_or(0, |extension| {
-                let written = &self.regions.written.bits;
-                extension.rows_held(written, GroupIndex(next), group.blocks)
-            });
-            let left = group.blocks - held;
-            let mut slots = group.slots().iter().filter(|_| left > 0);
-            let slot = slots.find(|slot| slot.member == member);
-            let start = slot.map(|slot| slot.offset.plus(u64::from(held)));
-            match (start, &mut run) {
-                (None, _) => {}
-                (Some(start), None) => run = Some((start, left)),
-                (Some(start), Some((first, blocks)))
-                    if start == first.plus(u64::from(*blocks)) && *blocks + left <= blocks_max =>
-                {
-                    *blocks += left;
-                }
-                (Some(_), Some(_)) => break,
-            }
-            next += 1;
-        }
-        self.zeroing.left[at].start = next;
-        let Some((first, blocks)) = run else {
-            return false;
+        let (regions, extension) = (&self.regions, self.extension.as_ref());
+        // If the array has been extended, a region that becomes written may already hold contents.
+        let held_rows = |group, blocks| {
+            extension.map_or(0, |extension| extension.rows_held(regions, group, blocks))
         };
-        self.zeroing.runs[at] = Run {
-            first,
-            blocks,
-            summed: 0,
-        };
-        true
+        (self.zeroing).next_run(member, &self.geometry, blocks_max, held_rows)
     }
 
     /// Returns the holder of the checksum pages for the rows that a member is zeroing.
@@ -170,46 +143,25 @@ impl Engine {
     /// Sets the checksums of rows of a member, then zeroes the rows. For blank rows it only
     /// replaces the checksums by marks. Returns true if an operation is under way.
     fn zero_run(&mut self, member: MemberIndex) -> bool {
-        let at = usize::from(member.0);
         let holder = self.zeroing_holder(member);
-        let data_chunks = self.zeroing.group.data_chunks;
-        let blank = self.zeroing.rows == Rows::Blank;
-        while let Some(pages) = &mut self.pages {
-            let (first, blocks) = self.zeroing.next_checksums(at);
-            if !self.members.missing().contains(member) {
-                // Every block may be parity, so its entry needs a row sum.
-                let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
-                let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
-                if blank {
-                    for block in (first.0..).map(BlockIndex).take(index(blocks)) {
-                        // Old checksums must be gone before the region counts as written. The marks
-                        // of blank rows may become durable later: until then the region counts as
-                        // begun.
-                        let kept = pages.kept_at(buffer, of, block);
-                        self.zeroing.changed |= ![CHECKSUM_NONE, CHECKSUM_BLANK].contains(&kept);
-                        pages.set_at(buffer, of, block, Entry::BLANK);
-                    }
-                } else {
-                    let entry = Entry::of(pages.of_zeros, row_sum);
-                    pages.set_run(buffer, of, blocks, |_| entry);
-                    self.zeroing.changed = true;
-                }
-            }
+        loop {
+            self.set_checksums_of_run(member, holder);
+            let Some(pages) = &mut self.pages else {
+                break;
+            };
             pages.unpin_all(holder);
-            let run = &mut self.zeroing.runs[at];
-            run.summed += blocks;
-            if run.summed == run.blocks {
+            if self.zeroing.checksums_are_set(member) {
                 break;
             }
             if !self.pin_pages_for(holder) {
                 return true;
             }
         }
-        if blank {
+        if self.zeroing.makes_blank() {
             return false;
         }
-        self.zeroing.changed = true;
-        let Run { first, blocks, .. } = self.zeroing.runs[at];
+        self.zeroing.note_change();
+        let (first, blocks) = self.zeroing.run(member);
         let block = self.members.data_start(member).plus(first.0);
         self.system_io(
             Purpose::Zeroing,
@@ -222,58 +174,80 @@ impl Engine {
         true
     }
 
+    /// Sets the next checksums of the rows that a member is zeroing, whose pages are pinned.
+    fn set_checksums_of_run(&mut self, member: MemberIndex, holder: u32) {
+        let Some(pages) = &mut self.pages else {
+            return;
+        };
+        if self.members.missing().contains(member) {
+            return;
+        }
+        let (first, blocks) = self.zeroing.next_checksums(usize::from(member.0));
+        let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
+        if !self.zeroing.makes_blank() {
+            // Every block may be parity, so its entry needs a row sum.
+            let data_chunks = self.zeroing.data_chunks();
+            let of_zeros = pages.of_zeros();
+            let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(of_zeros));
+            let entry = Entry::of(of_zeros, row_sum);
+            pages.set_run(buffer, of, blocks, |_| entry);
+            return self.zeroing.note_change();
+        }
+        for block in (first.0..).map(BlockIndex).take(index(blocks)) {
+            // Old checksums must be gone before the region counts as written. The marks of blank
+            // rows may become durable later: until then the region counts as begun.
+            let kept = pages.kept_at(buffer, of, block);
+            if ![CHECKSUM_NONE, CHECKSUM_BLANK].contains(&kept) {
+                self.zeroing.note_change();
+            }
+            pages.set_at(buffer, of, block, Entry::BLANK);
+        }
+    }
+
     /// Handles the result of zeroing rows of a member.
     pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
         self.system_io_failed(member, result);
         let goes_on = !self.members.missing().contains(member) && !self.metadata.is_broken();
-        if goes_on && self.zero_on(member) {
-            return;
+        if !goes_on || !self.zero_on(member) {
+            self.step_zeroing(Input::MemberDone);
         }
-        self.zeroing.pending -= 1;
-        if self.zeroing.pending > 0 {
-            return;
-        }
-        self.zeroing.through();
-        self.zero_next();
     }
 
     pub(crate) fn zeroing_flushed(&mut self) {
-        self.zeroing.flushing = false;
-        self.regions_ready();
+        self.step_zeroing(Input::Flushed);
+    }
+
+    /// Holds the zeroed regions if something must be durable before they count as written. Returns
+    /// false if they may count as written now.
+    fn holds_zeroed(&mut self) -> bool {
+        let broken = self.metadata.is_broken();
+        let released = self.zeroing.prepared_any_of(self.regions.released());
+        if released && !broken && self.restart_log() {
+            // Records from before the region was released must never be replayed over the new
+            // contents.
+            self.zeroing.hold();
+            return true;
+        }
+        // A member that is out did not get the zeros: record that before the region is written.
+        if self.metadata.may_count_on(self.members.missing()) && !self.metadata.is_broken() {
+            self.zeroing.hold();
+            self.want_update(); // A failed array gets no update: nothing is written then.
+            return true;
+        }
+        // An opening resyncs begun regions only if the array is not clean: that must be durable
+        // first.
+        let holds = self.makes_rows_blank() && !self.may_commit();
+        if holds {
+            self.zeroing.hold();
+        }
+        holds
     }
 
     /// Marks the zeroed regions as written. Stripe ranges that wait continue when that is durable.
     fn regions_ready(&mut self) {
-        let zeroed = self.zeroing.zeroed.words().iter();
-        let mut both = zeroed.zip(self.regions.released.words());
-        let released = both.any(|(zeroed, released)| zeroed & released != 0);
-        let holds = released && !self.metadata.is_broken();
-        if holds && self.restart_log() {
-            // Records from before the region was released must never be replayed over the new
-            // contents.
-            self.zeroing.held = true;
-            return;
-        }
-        // A member that is out did not get the zeros: record that before the region is written.
-        if self.metadata.may_count_on(self.members.missing()) && !self.metadata.is_broken() {
-            self.zeroing.held = true;
-            return self.want_update(); // A failed array gets no update: nothing is written then.
-        }
-        // An opening resyncs begun regions only if the array is not clean: that must be durable
-        // first.
-        if self.makes_rows_blank() && !self.may_commit() {
-            self.zeroing.held = true;
-            return;
-        }
-        self.zeroing.hurry = false;
-        while let Some(region) = self.zeroing.zeroed.next(0) {
-            self.zeroing.zeroed.clear(region);
-            self.zeroing.asked.clear(region);
+        while let Some(region) = self.zeroing.take_ready() {
             if !self.metadata.is_broken() {
-                self.regions.written.set(region);
-                self.regions.dirty.set(region);
-                self.regions.expected.set(region);
-                self.regions.begun.set(region);
+                self.regions.becomes_written(region);
                 self.replace.first_written(region);
             }
         }
@@ -282,14 +256,10 @@ impl Engine {
         if self.metadata.is_broken() {
             self.waits.wake(WaitFor::Region);
         }
-        self.zero_next();
-        self.extend();
     }
 
     /// Continues when the old records of the journal are void, or superblocks are durable.
     pub(crate) fn zeroing_goes_on(&mut self) {
-        if take(&mut self.zeroing.held) {
-            self.regions_ready();
-        }
+        self.step_zeroing(Input::Durable);
     }
 }

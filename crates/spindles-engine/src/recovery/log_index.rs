@@ -5,13 +5,14 @@ use alloc::{collections::BTreeSet, vec::Vec};
 use core::ops::Range;
 use spindles_block::MemberIndex;
 use spindles_format::{JournalEntry, JournalKind, JournalSums, RowSum};
+use spindles_layout::GroupIndex;
 
 /// One slot of a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     sequence: u64,
-    pub(crate) member: MemberIndex,
-    pub(crate) entry: JournalEntry,
+    member: MemberIndex,
+    entry: JournalEntry,
     /// Range in `LogIndex::checksums`, and below in `LogIndex::row_sums`.
     checksums: Range<usize>,
     row_sums: Range<usize>,
@@ -20,6 +21,16 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Returns the member whose journal holds the part.
+    pub(crate) const fn member(&self) -> MemberIndex {
+        self.member
+    }
+
+    /// Returns the block of a row, counted from the start of the journal.
+    pub(crate) const fn place_of(&self, row: u32) -> u32 {
+        self.entry.place + row - self.entry.low
+    }
+
     /// Returns the key that all parts of one record share.
     fn record(&self) -> (u64, u64, u32) {
         (self.sequence, self.entry.group, self.entry.low)
@@ -29,13 +40,30 @@ impl Part {
 /// Rows of a group, with the newest part that the log has of each slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) group: u64,
-    pub(crate) rows: Range<u32>,
+    group: u64,
+    rows: Range<u32>,
     /// Indices into `LogIndex::parts`.
     parts: Vec<usize>,
     /// Slots whose newest part is missing from the log: a record wrote them, but this part of it
     /// was not found.
-    pub(crate) lacks: SlotSet,
+    lacks: SlotSet,
+}
+
+impl Run {
+    /// Returns the group.
+    pub(crate) const fn group(&self) -> GroupIndex {
+        GroupIndex(self.group)
+    }
+
+    /// Returns the rows in the chunks of the group.
+    pub(crate) const fn rows(&self) -> &Range<u32> {
+        &self.rows
+    }
+
+    /// Returns the slots whose newest part is missing from the log.
+    pub(crate) const fn lacks(&self) -> SlotSet {
+        self.lacks
+    }
 }
 
 /// All parts of records found in the log.

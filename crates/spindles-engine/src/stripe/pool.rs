@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     RangeId, index,
+    jobs::Place,
     members::Members,
     plan::{Ask, Shape},
     slots::SlotSet,
@@ -119,9 +120,11 @@ impl Ranges {
         self.all.iter()
     }
 
-    /// Iterates over the stripe ranges for jobs.
-    pub(crate) fn for_jobs(&self) -> impl Iterator<Item = &StripeRange> {
-        self.all[index(self.clients)..].iter()
+    /// Iterates over the places at which the stripe ranges under way of a job began.
+    pub(crate) fn places_of_job(&self, row: usize) -> impl Iterator<Item = Place> {
+        let for_jobs = self.all[index(self.clients)..].iter();
+        let of_job = for_jobs.filter(move |range| range.is_of_job(row));
+        of_job.map(StripeRange::place)
     }
 
     /// Returns the group of each stripe range.

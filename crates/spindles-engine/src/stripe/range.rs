@@ -3,10 +3,12 @@
 use super::stage::{Past, Stage, Way};
 use crate::{
     RangeId,
+    jobs::Place,
     plan::{Ask, Plan, Shape, Steps, Strategy},
     recovery::rows::Settling,
     slots::SlotSet,
 };
+use core::ops::Range;
 use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
 use spindles_layout::GroupIndex;
 
@@ -150,8 +152,8 @@ pub(crate) struct StripeRange {
     pub(crate) own: SlotSet,
     /// The next merged stripe range; `RangeId::NONE` after the last.
     pub(crate) merged: RangeId,
-    /// The first row of a job's stripe range.
-    pub(crate) start: u32,
+    /// The first row, of work of the array's own.
+    start: u32,
     /// The current rows are `low..low + blocks`; the stripe range ends at `end`.
     pub(crate) low: u32,
     pub(crate) blocks: u32,
@@ -227,6 +229,109 @@ impl StripeRange {
             covers: 0,
             sources: 0,
             targets: 0,
+        }
+    }
+
+    /// Begins work of the array's own on these rows of a group.
+    pub(crate) fn begin_own(
+        &mut self,
+        owner: Owner,
+        ask: Ask,
+        group: GroupIndex,
+        rows: Range<u32>,
+    ) {
+        self.move_to(Stage::Starting);
+        self.owner = owner;
+        self.ask = ask;
+        self.group = group;
+        self.touched = SlotSet::EMPTY;
+        self.start = rows.start;
+        self.low = rows.start;
+        self.blocks = rows.end - rows.start;
+        self.end = rows.end;
+    }
+
+    /// Returns the first row of work of the array's own.
+    #[inline]
+    pub(crate) const fn first_row(&self) -> u32 {
+        self.start
+    }
+
+    /// Returns the place at which a job's stripe range began.
+    pub(crate) const fn place(&self) -> Place {
+        Place::new(self.group, self.start)
+    }
+
+    /// Returns true if it is under way for the job in this row of the table.
+    pub(crate) fn is_of_job(&self, row: usize) -> bool {
+        let is_of_row = matches!(self.owner, Owner::Job(owner) if usize::from(owner) == row);
+        is_of_row && self.stage != Stage::Free
+    }
+
+    /// Returns true if it is past its commit, or about to reach it: it writes to its places.
+    pub(crate) fn is_about_to_write(&self) -> bool {
+        match self.stage {
+            Stage::Free
+            | Stage::Starting
+            | Stage::Direct
+            | Stage::DirectPaging
+            | Stage::Verifying
+            | Stage::Covered
+            | Stage::Copying
+            | Stage::Summing
+            | Stage::Staged
+            | Stage::Merged
+            | Stage::Locking
+            | Stage::Preparing
+            | Stage::Paging
+            | Stage::Reading { .. }
+            | Stage::Computing(_)
+            | Stage::Checksumming { .. }
+            | Stage::Keeping { .. }
+            | Stage::Acknowledging(_) => false,
+            // Its checksums follow.
+            Stage::Flushing(_) => self.rows.state == RowState::Placed,
+            Stage::Begin
+            | Stage::Agree
+            | Stage::Summed
+            | Stage::Queued
+            | Stage::Logging { .. }
+            | Stage::Logged { .. }
+            | Stage::Kept { .. }
+            | Stage::Placing(_) => true,
+        }
+    }
+
+    /// Returns true if it relies on its region as it was when it was planned.
+    pub(crate) fn relies_on_region(&self) -> bool {
+        match self.stage {
+            Stage::DirectPaging
+            | Stage::Verifying
+            | Stage::Paging
+            | Stage::Reading { .. }
+            | Stage::Computing(_)
+            | Stage::Checksumming { .. }
+            | Stage::Keeping { .. }
+            | Stage::Flushing(_) => self.locked,
+            Stage::Begin
+            | Stage::Agree
+            | Stage::Summed
+            | Stage::Queued
+            | Stage::Logging { .. }
+            | Stage::Logged { .. }
+            | Stage::Kept { .. }
+            | Stage::Placing(_)
+            | Stage::Acknowledging(_) => true,
+            Stage::Free
+            | Stage::Starting
+            | Stage::Direct
+            | Stage::Covered
+            | Stage::Copying
+            | Stage::Summing
+            | Stage::Staged
+            | Stage::Merged
+            | Stage::Locking
+            | Stage::Preparing => false,
         }
     }
 

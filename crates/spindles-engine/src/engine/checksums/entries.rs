@@ -15,8 +15,8 @@ impl Engine {
             let (place, page, at) = self.staged_entry(block);
             let page = &self.metadata_buffer.bytes(place, member.0)[page];
             return Entry {
-                checksum: pages.entries.checksum_in(page, at),
-                row_sum: pages.entries.row_sum_in(page, at),
+                checksum: pages.entries().checksum_in(page, at),
+                row_sum: pages.entries().row_sum_in(page, at),
             };
         }
         let of = (id.0, slot, first);
@@ -46,7 +46,7 @@ impl Engine {
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_ref().expect("blocks have checksums");
         if self.grow.is_staged(self.ranges[id].group) {
-            let (entries, member) = (pages.entries, self.ranges.member(id, slot));
+            let (entries, member) = (pages.entries(), self.ranges.member(id, slot));
             let (place, page, at) = self.staged_entry(block);
             let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
             return entries.set_in(page, at, entry.checksum, entry.row_sum);

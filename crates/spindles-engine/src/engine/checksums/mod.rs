@@ -38,8 +38,7 @@ impl Engine {
     /// Returns the number of blocks at the start of a member's device with its superblocks,
     /// bitmaps, lists and log: everything in front of checksums and data.
     pub fn head_blocks(&self, member: MemberIndex) -> u64 {
-        let at = usize::from(member.0);
-        let checksums = self.pages.as_ref().map(|pages| pages.starts[at]);
+        let checksums = self.pages.as_ref().map(|pages| pages.start_on(member));
         let data = self.members.data_start(member);
         checksums.map_or(data, |checksums| checksums.min(data)).0
     }

@@ -3,14 +3,16 @@
 
 use crate::{
     Engine, Mutation, PAGE_IO, REPLACEMENT, RangeId, SYSTEM_IO,
-    checksums::pages::{Deferred, Flush, NONE, Pinned, State, WRITES_MAX, start},
+    checksums::{
+        Pages,
+        pages::{Flush, Pinned},
+    },
     index,
     output::{OutReason, Output},
     stripe::{RowState, Stage},
     system_io::{Place, Purpose},
 };
 use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation};
-use spindles_format::{PageParts, open_checksums, seal_checksums};
 
 impl Engine {
     /// Pins all pages that a holder needs. Returns false if the holder must wait. It continues when
@@ -22,9 +24,7 @@ impl Engine {
             Pinned::Loading => false,
             Pinned::NoRoom => {
                 let pages = self.pages.as_mut().expect("the caller looked");
-                pages.waiting.push_back(holder);
-                // Dirty pages may be in the way: have them written.
-                pages.room = true;
+                pages.wait_for_room(holder);
                 false
             }
         }
@@ -34,10 +34,22 @@ impl Engine {
         self.want_pages(holder);
         let pages = self.pages.as_mut().expect("the caller looked");
         let held = pages.hold(holder, in_line);
-        for load in 0..pages.loads.len() {
-            self.load_page(load);
+        if held == Pinned::Loading {
+            self.load_pages();
         }
         held
+    }
+
+    /// Reads the pages that `hold` has found missing.
+    #[cold]
+    fn load_pages(&mut self) {
+        for number in 0.. {
+            let pages = self.pages.as_ref().expect("the caller looked");
+            let Some(at) = pages.load_at(number) else {
+                return;
+            };
+            self.page_io(at, Operation::Read);
+        }
     }
 
     /// Notes which pages a holder needs.
@@ -67,95 +79,67 @@ impl Engine {
         }
     }
 
-    fn load_page(&mut self, load: usize) {
-        let pages = self.pages.as_ref().expect("the caller looked");
-        self.page_io(pages.loads[load], Operation::Read);
-    }
-
     fn page_io(&mut self, at: u32, operation: Operation) {
         let pages = self.pages.as_ref().expect("there are pages");
-        let frame = &pages.frames[index(at)];
-        let start = pages.starts[usize::from(frame.member.0)];
-        let page = frame.page * u64::from(pages.page_blocks);
         let io = MemberIo {
             id: MemberIoId(SYSTEM_IO | PAGE_IO | at),
-            member: frame.member,
+            member: pages.member_of(at),
             operation,
-            block: start.plus(page),
-            blocks: pages.page_blocks,
-            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
+            block: pages.block_of(at),
+            blocks: pages.page_blocks(),
+            buffer: pages.slice_of(at, &self.metadata_buffer),
         };
         self.outbox.put(Output::Member(io));
     }
 
     /// Writes a page also to the device that is to replace its member, if there is one.
     fn page_to_replacement(&mut self, at: u32, member: MemberIndex) {
-        let Some(device) = self.hidden_replacement(member) else {
+        let Some(&device) = self.hidden_replacement(member) else {
             return;
         };
-        let first = start(Some(device));
         let replacement = self.replacement();
         let pages = self.pages.as_mut().expect("there are pages");
-        let frame = &mut pages.frames[index(at)];
-        frame.flying += 1;
         let io = MemberIo {
             id: MemberIoId(SYSTEM_IO | PAGE_IO | REPLACEMENT | at),
             member: replacement,
             operation: Operation::Write { fua: false },
-            block: first.plus(frame.page * u64::from(pages.page_blocks)),
-            blocks: pages.page_blocks,
-            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
+            block: pages.writes_to(at, &device),
+            blocks: pages.page_blocks(),
+            buffer: pages.slice_of(at, &self.metadata_buffer),
         };
         self.outbox.put(Output::Member(io));
     }
 
     /// Returns where to put the page that a read brings. `None` if the frame is not loading.
     pub(crate) fn page_read(&self, at: u32) -> Option<(Place, u32, u32)> {
-        let pages = self.pages.as_ref()?;
-        let loading = pages.frames[index(at)].state == State::Loading;
-        loading.then(|| (pages.place, pages.start_of(at), pages.page_blocks))
+        self.pages.as_ref()?.room_of_load(at)
     }
 
     /// Handles the result of a read or write of a page.
     pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
         let pages = self.pages.as_mut().expect("there are pages");
-        let frame = &mut pages.frames[index(at)];
-        if frame.state == State::Loading {
+        if pages.room_of_load(at).is_some() {
             return self.page_loaded(at, result);
         }
-        let member = frame.member;
-        frame.flying -= 1;
-        if frame.flying == 0 {
-            pages.write_ended(at);
-        }
+        let member = pages.written(at);
         self.system_io_failed(member, result);
         self.flush_deferred();
     }
 
     fn page_loaded(&mut self, at: u32, result: MemberResult) {
         let pages = self.pages.as_mut().expect("there are pages");
-        let start = pages.start_of(at);
-        let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
-        let frame = &mut pages.frames[index(at)];
-        frame.state = State::Good;
-        if result.is_ok() {
-            frame.changed = open_checksums(pages.entries, pages.array, frame.page, page);
-        } else {
-            pages.entries.lose(page);
-            frame.changed = PageParts::ALL;
-        }
-        let member = frame.member;
-        let mut holder = core::mem::replace(&mut frame.waiter, NONE);
+        let is_read = result.is_ok();
+        let (member, mut waiting) = pages.loaded(at, is_read, &mut self.metadata_buffer);
         if let Err(error @ spindles_block::MemberError::Gone) = result {
             self.put_out(member, OutReason::Error(error));
         }
-        while holder != NONE {
+        while let Some(holder) = waiting {
             let pages = self.pages.as_mut().expect("there are pages");
-            let next = core::mem::replace(&mut pages.holders[index(holder)].next, NONE);
-            if !pages.wait_for_next(holder) {
+            let (has_all, next) = pages.stops_waiting(holder);
+            if has_all {
                 self.pages_pinned(holder);
             }
-            holder = next;
+            waiting = next;
         }
     }
 
@@ -175,16 +159,14 @@ impl Engine {
     pub(crate) fn pump_waiting_for_pages(&mut self) -> bool {
         let mut any = false;
         while let Some(pages) = &mut self.pages
-            && core::mem::take(&mut pages.room)
-            && let Some(&holder) = pages.waiting.front()
+            && let Some(holder) = pages.next_waiting()
         {
             let held = self.try_to_pin(holder, true);
             if held == Pinned::NoRoom {
                 break;
             }
             let pages = self.pages.as_mut().expect("looked at");
-            pages.waiting.pop_front();
-            pages.room = true;
+            pages.got_room();
             if held == Pinned::All {
                 self.pages_pinned(holder);
                 any = true;
@@ -198,29 +180,16 @@ impl Engine {
     #[cold]
     pub(crate) fn write_pages(&mut self) {
         let generation = self.metadata.generation();
+        let missing = self.members.missing();
         while let Some(pages) = &mut self.pages
-            && pages.written.len() < WRITES_MAX
-            && pages.wants_writes()
-            && let Some(&at) = pages.dirty.front()
+            && let Some(at) = pages.next_write(generation, missing, &mut self.metadata_buffer)
         {
-            let start = pages.start_of(at);
-            let frame = &pages.frames[index(at)];
-            if frame.writing > 0 {
-                return; // One write of a page at a time.
-            }
-            assert!(
-                !self.members.missing().contains(frame.member),
-                "it was given up"
-            );
-            pages.dirty.pop_front();
-            pages.write_begins(at);
-            let frame = &mut pages.frames[index(at)];
-            let member = frame.member;
-            let changed = core::mem::replace(&mut frame.changed, PageParts::NONE);
-            let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
-            seal_checksums(pages.array, frame.page, generation, page, changed);
+            let member = pages.member_of(at);
             self.page_io(at, Operation::Write { fua: false });
             self.page_to_replacement(at, member);
+        }
+        if self.pages.as_ref().is_some_and(Pages::waits_for_write) {
+            return;
         }
         self.flush_deferred();
     }
@@ -233,14 +202,7 @@ impl Engine {
         let Some(pages) = &mut self.pages else {
             return false;
         };
-        if !purpose.needs_pages() || pages.oldest_change() == u64::MAX || careless {
-            return false;
-        }
-        pages.deferred.push_back(Deferred {
-            flush: Flush::System(purpose, members),
-            changes: pages.changes,
-        });
-        true
+        purpose.needs_pages() && !careless && pages.defer(Flush::System(purpose, members))
     }
 
     /// Like `defers_flush`, for the flush of a stripe range: written blocks are durable only with
@@ -253,23 +215,15 @@ impl Engine {
         let Some(pages) = &mut self.pages else {
             return false;
         };
-        if careless || pages.oldest_change() == u64::MAX {
-            return false;
-        }
-        pages.deferred.push_back(Deferred {
-            flush: Flush::StripeRange(id),
-            changes: pages.changes,
-        });
-        true
+        !careless && pages.defer(Flush::StripeRange(id))
     }
 
     /// Sends the flushes whose pages are written now.
     fn flush_deferred(&mut self) {
         while let Some(pages) = &mut self.pages
-            && pages.has_flush_to_send()
-            && let Some(first) = pages.deferred.pop_front()
+            && let Some(flush) = pages.next_flush()
         {
-            match first.flush {
+            match flush {
                 Flush::System(purpose, members) => self.send_flush(members, purpose),
                 Flush::StripeRange(id) => self.send_flush_of_range(id),
             }

@@ -6,7 +6,10 @@
 
 use crate::{
     Engine, Mutation, RangeId,
-    checksums::row_sums::{ChecksumsOf, RowSums},
+    checksums::{
+        Pages,
+        row_sums::{ChecksumsOf, RowSums},
+    },
     index,
     plan::{Step, Strategy},
     slots::SlotSet,
@@ -38,7 +41,7 @@ impl Engine {
     /// Returns the checksum of a block of zeros.
     pub(crate) fn checksum_of_zeros(&self) -> u32 {
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        pages.of_zeros
+        pages.of_zeros()
     }
 
     /// Returns the sum over data blocks of a row. `None` if the checksum of one is not at hand.
@@ -101,7 +104,7 @@ impl Engine {
             let sum = self.checksum_at(id, ChecksumsOf::Made, slot, row);
             held && !missing.contains(slot) && self.entry(id, slot, row).checksum == sum
         };
-        let complete = self.pages.as_ref().is_some_and(|pages| pages.complete);
+        let complete = self.pages.as_ref().is_some_and(Pages::is_complete);
         let knows = |slot| self.entry(id, slot, row).row_sum != RowSum::NONE;
         let agreed = !complete && !parity.iter().any(knows);
         range.rows.made_checksums.iter().all(is_own) || agreed

@@ -125,13 +125,13 @@ impl Engine {
     /// job's turn.
     fn begin_window(&mut self) -> bool {
         let may_begin = self.grow.is_idle()
-            && self.all_settled
+            && self.settled.everywhere()
             && !self.settings.only_recovers
             && !self.grow.lacks_added(&self.geometry, &self.members);
         if may_begin {
             let rows = u64::from(self.grow.window_rows(&self.geometry));
             let bytes = rows * u64::from(self.settings.block_size.bytes());
-            self.jobs.throttle.gone(self.now, bytes);
+            self.jobs.count_pace(self.now, bytes);
             self.step_growth(Input::Turn);
         }
         may_begin
@@ -278,7 +278,7 @@ impl Engine {
     /// Returns the format of the entries in pages of checksums.
     fn entries(&self) -> Entries {
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        pages.entries
+        pages.entries()
     }
 
     /// Returns the location of a staged block's entry. `offset` is the block's later place in the

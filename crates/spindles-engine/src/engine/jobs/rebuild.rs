@@ -11,7 +11,10 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::row_sums::ChecksumsOf,
     engine::Closing,
-    jobs::{Place, Walk, rebuild::Joining},
+    jobs::{
+        Place,
+        rebuild::{Action, Context, Input, Joining, Progress},
+    },
     output::{CommandError, Event, Output},
     plan::Ask,
     slots::SlotSet,
@@ -25,27 +28,22 @@ pub(crate) static JOB: Job = Job {
     name: "rebuild",
     about: "fills a device that took the place of a missing one",
     ask: Ask::Rebuild,
-    next_group: Engine::next_to_fill,
-    advanced: Engine::rebuild_advanced,
-    ended: Engine::rebuild_ended,
+    next_group: |engine, group| {
+        let (members, regions) = (&engine.members, &engine.regions);
+        (engine.rebuild).next_to_fill(members, regions, &engine.geometry, group)
+    },
+    advanced: |engine| engine.step_rebuild(Input::Advanced),
+    ended: |engine, _| engine.step_rebuild(Input::Ended),
     stopped: None,
     waits: None,
     turn: None,
 };
 
-/// The mark is recorded at least once in this many bytes of the array.
-const MARK_BYTES: u64 = 4 << 30;
-
-/// The mark is recorded at least this many times on the way through the array.
-const MARKS: u64 = 16;
-
 impl Engine {
     /// Returns true if a device is about to take its position, is being filled, or is filled and
     /// the superblocks do not all say so yet.
     pub fn is_rebuilding(&self) -> bool {
-        !self.rebuild.joining.is_empty()
-            || !self.members.being_filled().is_empty()
-            || !self.rebuild.done.is_empty()
+        self.rebuild.is_under_way(&self.members)
     }
 
     /// Returns true if a member can be read in the rows of `group` below `end`, where a stripe
@@ -54,13 +52,13 @@ impl Engine {
     pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
         !self.members.lost().contains(member)
             || !self.members.missing().contains(member)
-                && Place { group, row: end } <= self.filled_below(member)
+                && Place::new(group, end) <= self.filled_below(member)
     }
 
     /// Returns the place up to which a device is filled.
     pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
         let from = self.members.filled_from_start(member);
-        from.max(self.jobs.walk(&JOB).mark)
+        from.max(self.jobs.walk(&JOB).mark())
     }
 
     /// Continues the rebuilds that the superblocks record.
@@ -69,7 +67,7 @@ impl Engine {
             .map(|member| self.members.filled_from_start(member))
             .min();
         if let Some(from) = from {
-            self.rebuild.marked = from.group;
+            self.rebuild.begins_at(from.group());
             self.jobs.begin(&JOB, from);
             for member in self.members.being_filled().iter() {
                 self.outbox
@@ -85,7 +83,7 @@ impl Engine {
         } else {
             GroupIndex(self.geometry.groups())
         };
-        Place { group, row: 0 }
+        Place::start_of(group)
     }
 
     /// Returns the positions of missing members that a device may take now. A driver with a spare
@@ -115,13 +113,7 @@ impl Engine {
         uuid: Uuid,
     ) {
         if !self.rebuild.is_joining(member) && self.closing == Closing::Open {
-            self.rebuild.joining.push(Joining {
-                member,
-                device: *device,
-                uuid,
-                returns: false,
-                replacement: true,
-            });
+            self.rebuild.fill_other(member, device, uuid);
         }
     }
 
@@ -159,40 +151,16 @@ impl Engine {
     pub(crate) fn bring_back(&mut self, member: MemberIndex, device: &DeviceRecord) {
         let record = self.metadata.persistence().expect("it was decided");
         let uuid = record.array.member[usize::from(member.0)].device_uuid;
-        self.rebuild.joining.push(Joining {
-            member,
-            device: *device,
-            uuid,
-            returns: true,
-            replacement: false,
-        });
-    }
-
-    /// Returns the first group from `group` on of which a device being filled may lack something.
-    fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
-        let next = self
-            .rebuild
-            .next_lacked(&self.members, &self.regions, group);
-        // Groups of the old map have no blocks on members added later.
-        let of_old = self
-            .regions
-            .older
-            .as_ref()
-            .is_some_and(|part| next.0 >= part.groups().start);
-        let old_members = self.geometry.older().map_or(0, Geometry::members);
-        if of_old && (self.members.being_filled().iter()).all(|member| member.0 >= old_members) {
-            return GroupIndex(u64::MAX);
-        }
-        next
+        self.rebuild.fill_again(member, device, uuid);
     }
 
     /// Lets devices take their positions when nothing is under way: no I/O on the former devices,
     /// and no plan that does without the new ones. Returns true if they no longer wait.
     pub(crate) fn pump_joining(&mut self) -> bool {
-        if self.rebuild.joining.is_empty() || !self.is_quiet() || !self.opening.is_serving() {
+        if !self.rebuild.somebody_joins() || !self.is_quiet() || !self.opening.is_serving() {
             return false;
         }
-        let all = core::mem::take(&mut self.rebuild.joining);
+        let all = self.rebuild.take_joining();
         if self.metadata.is_broken() || self.has_failed() {
             // They come too late. Work that waited for them continues.
             return true;
@@ -202,10 +170,10 @@ impl Engine {
         for joining in &all {
             self.join(joining);
         }
-        self.rebuild.marked = GroupIndex(0);
+        self.rebuild.begins_at(GroupIndex(0));
         self.jobs.begin(&JOB, Place::default());
         for joining in &all {
-            let member = joining.member;
+            let member = joining.member();
             self.outbox
                 .put(Output::Event(Event::RebuildStarted { member }));
         }
@@ -215,9 +183,9 @@ impl Engine {
         self.write_all_areas();
         for joining in &all {
             if self.mutated(Mutation::JoinUnvoided) {
-                self.log.moves(joining.member, &joining.device);
+                self.log.moves(joining.member(), joining.device());
             } else {
-                self.restart_log_on(joining.member, &joining.device);
+                self.restart_log_on(joining.member(), joining.device());
             }
         }
         self.want_update();
@@ -226,20 +194,20 @@ impl Engine {
 
     /// Lets a device take its position.
     fn join(&mut self, joining: &Joining) {
-        let Joining { member, device, .. } = joining;
-        let (member, at) = (*member, usize::from(member.0));
-        if joining.replacement {
+        let (member, device) = (joining.member(), joining.device());
+        let at = usize::from(member.0);
+        if joining.replaces() {
             self.outbox.put(Output::Swap(member));
         }
         let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
         let known = persistence.devices[at].replace(*device);
-        if joining.returns
+        if joining.returns()
             && let (Some(known), Some(back)) = (known, &mut persistence.devices[at])
         {
             // No superblock was written to it after it went out.
             back.errors = known.errors;
         }
-        persistence.array.member[at].device_uuid = joining.uuid;
+        persistence.array.member[at].device_uuid = joining.uuid();
         if let Some(pages) = &mut self.pages {
             pages.forget(member, device);
         }
@@ -247,12 +215,12 @@ impl Engine {
         self.first_touch.has_another(member);
         // The next member that goes out needs a new flush.
         self.metadata.flushes_without(MemberSet::EMPTY);
-        if joining.returns {
-            self.rebuild.returning = self.rebuild.returning.with(member);
+        if joining.returns() {
+            self.rebuild.returns(member);
         } else {
             self.faults.forget_counts(member);
         }
-        self.grow.joined(member, &joining.device);
+        self.grow.joined(member, device);
     }
 
     /// Keeps the progress of the current walk for the next one.
@@ -264,7 +232,7 @@ impl Engine {
 
     /// Handles the loss of a device that was being filled.
     pub(crate) fn rebuild_lost(&mut self) {
-        self.rebuild.returning = self.rebuild.returning.difference(self.members.missing());
+        self.rebuild.loses(self.members.missing());
         if self.members.being_filled().is_empty() {
             self.jobs.stop(&JOB);
         }
@@ -274,10 +242,7 @@ impl Engine {
     /// otherwise: if the row was not written meanwhile, their blocks are good. Returns false if
     /// nothing could prove that.
     pub(crate) fn tries_old_contents(&mut self, id: RangeId, not_held: SlotSet) -> bool {
-        let returning = self
-            .members
-            .being_filled()
-            .intersection(self.rebuild.returning);
+        let returning = self.rebuild.returning(&self.members);
         let slots = self.ranges.slots_of(id, returning).and(not_held);
         let may_prove = self.has_checksums();
         let rows = &mut self.ranges[id].rows;
@@ -380,82 +345,53 @@ impl Engine {
         true
     }
 
-    fn rebuild_advanced(&mut self) {
-        let group_bytes = u64::from(self.geometry.chunk_blocks())
-            * u64::from(self.geometry.data_chunks())
-            * u64::from(self.settings.block_size.bytes());
-        let step = (self.geometry.groups() / MARKS).min(MARK_BYTES / group_bytes.max(1));
-        let mark = self.jobs.walk(&JOB).mark;
-        if self.rebuild.flush.is_none() && mark.group.0 > self.rebuild.marked.0 + step {
-            self.flush_and_mark(mark);
-        }
-    }
-
-    fn rebuild_ended(&mut self, walk: Walk) {
-        self.rebuild.failed = walk.failed;
-        if self.rebuild.flush.is_none() {
-            self.flush_and_mark(walk.mark);
-        }
-    }
-
-    /// Flushes the devices being filled. Everything below `to` is durable there afterwards.
-    fn flush_and_mark(&mut self, to: Place) {
-        self.rebuild.marked = to.group;
-        let members = self.members.being_filled();
-        self.rebuild.flush = Some(to);
-        if members.is_empty() {
-            return self.flushed_to_mark();
-        }
-        self.flush_counted(members, Purpose::RebuildFlush);
-    }
-
-    pub(crate) fn flushed_to_mark(&mut self) {
-        let to = self.rebuild.flush.take().expect("it was begun");
-        let walk = *self.jobs.walk(&JOB);
-        if self.note_marks(to) {
-            self.want_update();
-        }
-        if walk.is_over() && !self.members.being_filled().is_empty() {
-            if walk.mark > to {
-                return self.flush_and_mark(walk.mark);
+    /// Hands an event to the rebuild, and does what it asks for.
+    pub(crate) fn step_rebuild(&mut self, input: Input) {
+        let context = Context {
+            geometry: &self.geometry,
+            block_size: self.settings.block_size,
+            members: &self.members,
+            walk: self.jobs.walk(&JOB),
+        };
+        match self.rebuild.step(input, &context) {
+            Action::Wait => {}
+            Action::Flush(members) => {
+                self.flush_counted(members, Purpose::RebuildFlush);
             }
-            let failed = self.rebuild.failed;
-            self.outbox
-                .put(Output::Event(Event::RebuildIncomplete { failed }));
+            Action::Note(to) => {
+                if self.note_marks(to) {
+                    self.want_update();
+                }
+                self.step_rebuild(Input::Noted(to));
+            }
+            Action::ReportIncomplete { failed } => {
+                self.outbox
+                    .put(Output::Event(Event::RebuildIncomplete { failed }));
+            }
         }
     }
 
     /// Notes that everything below `to` is durable on the devices being filled. Returns true if the
     /// superblocks have something new to record.
-    pub(crate) fn note_marks(&mut self, to: Place) -> bool {
+    fn note_marks(&mut self, to: Place) -> bool {
         if self.writes_nothing() {
             return false; // The marks can't be recorded.
         }
-        let mut news = false;
-        for member in self.members.being_filled().iter() {
-            let place = to.max(self.members.filled_from_start(member));
-            if place.group.0 >= self.geometry.groups() {
-                self.members.filled(member);
-                self.rebuild.returning = self.rebuild.returning.without(member);
-                self.rebuild.done = self.rebuild.done.with(member);
-                self.regions.want_sweep();
-                news = true;
-                continue;
-            }
-            let mark = self.geometry.blocks_before(place.group);
-            news |= self.members.mark(member, mark);
+        let progress = (self.rebuild).note_marks(to, &mut self.members, &self.geometry);
+        if progress == Progress::Filled {
+            self.regions.want_sweep();
         }
-        news
+        progress != Progress::None
     }
 
     /// Notes at a close, after its flush, how far each device is good.
     pub(crate) fn note_marks_at_close(&mut self) -> bool {
-        self.note_marks(self.jobs.walk(&JOB).mark)
+        self.note_marks(self.jobs.walk(&JOB).mark())
     }
 
     /// Reports members that are active again, and relied on: the superblocks record it.
     pub(crate) fn announce_rebuilt(&mut self) {
-        for member in core::mem::take(&mut self.rebuild.done).iter() {
+        for member in self.rebuild.take_done().iter() {
             if !self.members.lost().contains(member) {
                 self.outbox
                     .put(Output::Event(Event::RebuildDone { member }));

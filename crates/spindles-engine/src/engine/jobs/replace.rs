@@ -1,14 +1,7 @@
 //! Copies a live member onto a *replacement device*, which then takes its position. Redundancy is
 //! never less than before. Other members are read only if a block of this member is unreadable.
 //!
-//! ```text
-//!  Idle ──Replace──▶ Waiting ──no work under way──▶ Copying ──all copied──▶ Draining
-//!   ▲                                                 ▲                        │ no work
-//!   │                                                 │                        │ under way
-//!   │                                                 └──first-written regions─┤
-//!   │                                                                          ▼
-//!   └──all recorded── Recording ◀──its superblock durable── Telling ◀──durable── Flushing
-//! ```
+//! The stages are drawn in `jobs/replace.rs`.
 //!
 //! From `Copying` on, each write to the member goes to the replacement device as well, which is not
 //! relied on yet. In the end no new work begins for a moment: everything is flushed, and one
@@ -25,10 +18,10 @@ use super::Job;
 use crate::{
     Engine, REPLACEMENT, RangeId, SLOT_BITS,
     jobs::{
-        Place, Walk,
-        replace::{Replace, ReplacementDevice, Stage},
+        Place,
+        replace::{Action, Context, Input},
     },
-    output::{Event, Output, ReplaceEnd},
+    output::{Event, Output},
     plan::Ask,
     system_io::Purpose,
 };
@@ -42,10 +35,13 @@ pub(crate) static JOB: Job = Job {
     name: "replace",
     about: "copies a member that is alive onto a device that takes its place",
     ask: Ask::Replace,
-    next_group: |engine, group| engine.regions.next_group(&engine.replace.todo, group),
+    next_group: |engine, group| engine.replace.next_to_copy(&engine.regions, group),
     advanced: |_| {},
-    ended: Engine::all_copied,
-    stopped: Some(|engine| engine.end_replace(ReplaceEnd::Stopped)),
+    ended: |engine, walk| {
+        let failed = walk.failed();
+        engine.step_replace(Input::Walked { failed });
+    },
+    stopped: Some(|engine| engine.step_replace(Input::Stopped)),
     waits: None,
     turn: None,
 };
@@ -53,11 +49,7 @@ pub(crate) static JOB: Job = Job {
 impl Engine {
     /// Returns the member that is being replaced.
     pub fn replacing(&self) -> Option<MemberIndex> {
-        let replacement = self
-            .replace
-            .replacement
-            .filter(|_| self.replace.stage != Stage::Idle);
-        replacement.map(|replacement| replacement.member)
+        self.replace.member()
     }
 
     /// Returns the index at which the driver attaches a replacement device: beyond all positions.
@@ -79,97 +71,81 @@ impl Engine {
     /// Continues a replacement that waits until nothing is under way. Returns true if it no longer
     /// waits.
     pub(crate) fn pump_replace(&mut self) -> bool {
-        let waits = matches!(self.replace.stage, Stage::Waiting | Stage::Draining);
-        if !waits || !self.opening.is_serving() || !self.is_quiet() {
-            return false;
+        let continues =
+            self.replace.waits_for_quiet() && self.opening.is_serving() && self.is_quiet();
+        if continues {
+            self.step_replace(Input::Quiet);
         }
-        if self.metadata.is_broken() || self.has_failed() {
-            self.end_replace(ReplaceEnd::ArrayFailed);
-            return true;
-        }
-        if self.replace.stage == Stage::Waiting {
-            let replacement = self.replace.replacement.expect("a device waits");
-            Replace::everything(&self.regions, &mut self.replace.todo);
-            self.replace.fresh.clear_all();
-            self.replace.stage = Stage::Copying;
-            self.jobs.begin(&JOB, Place::default());
-            let member = replacement.member;
-            self.outbox
-                .put(Output::Event(Event::ReplaceStarted { member }));
-            self.write_all_areas();
-        } else if !self.copy_fresh() {
-            self.flush_before_telling();
-        }
-        true
+        continues
     }
 
-    /// Copies the regions that were written for the first time meanwhile. Returns true if copying
-    /// continues.
-    fn copy_fresh(&mut self) -> bool {
-        if self.replace.fresh.is_empty() {
-            return false;
+    /// Hands an event to the replacement, and does what it asks for.
+    pub(crate) fn step_replace(&mut self, input: Input) {
+        let context = Context {
+            regions: &self.regions,
+            superblocks_are_busy: self.metadata.busy(),
+            is_broken: self.metadata.is_broken(),
+            has_failed: self.has_failed(),
+        };
+        match self.replace.step(input, &context) {
+            Action::Wait => {}
+            Action::Start(member) => {
+                self.jobs.begin(&JOB, Place::default());
+                let event = Event::ReplaceStarted { member };
+                self.outbox.put(Output::Event(event));
+                self.write_all_areas();
+            }
+            Action::Copy => self.jobs.begin(&JOB, Place::default()),
+            Action::FlushMembers => {
+                // Changed checksums are written before the flush, to both devices. Everything
+                // logged becomes durable in place, so that the journals are not needed.
+                self.flush_active(Purpose::ReplaceFlush);
+            }
+            Action::FlushDevice => {
+                self.own_flushes.begin(Purpose::ReplaceFlush, 1);
+                self.flush_device(self.replacement(), Purpose::ReplaceFlush);
+            }
+            Action::Exchange => {
+                self.exchange();
+                self.scrub.forget_mark();
+                self.log.void(self.metadata.generation() + 1);
+                self.want_update();
+            }
+            Action::TellOthers(member) => {
+                self.forget_faults(member);
+                self.forget_bad_blocks(MemberSet::EMPTY.with(member));
+                self.faults.forget_counts(member);
+                self.tell_others(member);
+            }
+            Action::Finish { .. } if self.metadata.is_broken() => {}
+            Action::Finish { member, faults } => {
+                let event = Event::ReplaceDone { member, faults };
+                self.outbox.put(Output::Event(event));
+            }
+            Action::End(member, why) => {
+                self.jobs.stop(&JOB);
+                let event = Event::ReplaceEnded { member, why };
+                self.outbox.put(Output::Event(event));
+            }
         }
-        core::mem::swap(&mut self.replace.todo, &mut self.replace.fresh);
-        self.replace.fresh.clear_all();
-        self.replace.stage = Stage::Copying;
-        self.jobs.begin(&JOB, Place::default());
-        true
-    }
-
-    fn all_copied(&mut self, walk: Walk) {
-        if walk.failed > 0 {
-            let failed = walk.failed;
-            return self.end_replace(ReplaceEnd::Unreadable { failed });
-        }
-        if !self.copy_fresh() {
-            self.replace.stage = Stage::Draining;
-        }
-    }
-
-    /// Makes the replacement device durable, and everything logged durable in place, so that the
-    /// journals are not needed. Called while no other work is under way.
-    fn flush_before_telling(&mut self) {
-        self.replace.stage = Stage::Flushing;
-        // Changed checksums are written before the flush, to both devices.
-        self.flush_active(Purpose::ReplaceFlush);
     }
 
     pub(crate) fn replace_flushed(&mut self, member: MemberIndex) {
-        if self.replace.stage != Stage::Flushing {
-            return;
-        }
-        if member != self.replacement() {
-            self.own_flushes.begin(Purpose::ReplaceFlush, 1);
-            return self.flush_device(self.replacement(), Purpose::ReplaceFlush);
-        }
-        if self.metadata.busy() || self.metadata.is_broken() {
-            // Another member went out meanwhile: that comes first.
-            self.replace.stage = Stage::Draining;
-            return;
-        }
-        self.exchange();
-        self.scrub.forget_mark();
-        self.replace.stage = Stage::Telling;
-        self.log.void(self.metadata.generation() + 1);
-        self.want_update();
+        self.step_replace(if member == self.replacement() {
+            Input::DeviceFlushed
+        } else {
+            Input::MembersFlushed
+        });
     }
 
     /// Exchanges the device of the member and the one beyond all positions, here and at the driver.
     fn exchange(&mut self) {
-        let replacement = self
-            .replace
-            .replacement
-            .as_mut()
-            .expect("one is replacement");
-        let member = replacement.member;
+        let member = self.replace.member().expect("one is replaced");
         let at = usize::from(member.0);
         let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
         let device = persistence.devices[at].as_mut().expect("it is there");
-        core::mem::swap(device, &mut replacement.device);
-        core::mem::swap(
-            &mut persistence.array.member[at].device_uuid,
-            &mut replacement.uuid,
-        );
+        let uuid = &mut persistence.array.member[at].device_uuid;
+        self.replace.exchange(device, uuid);
         let device = *device;
         self.members.exchange(member, device.data_start());
         self.first_touch.has_another(member);
@@ -182,79 +158,36 @@ impl Engine {
 
     /// Handles the result of the write of the replacement device's superblock.
     pub(crate) fn replacement_told(&mut self, result: MemberResult) {
-        let member = self
-            .replace
-            .replacement
-            .expect("its superblock was written")
-            .member;
+        let member = self.replace.member().expect("its superblock was written");
         match result {
             Ok(()) => {
-                self.replace.stage = Stage::Recording;
-                self.replace.faults = self
-                    .faults
-                    .with_bad_blocks(member, self.bad.blocks(BadBlockKind::Unread(member)));
-                self.forget_faults(member);
-                self.forget_bad_blocks(MemberSet::EMPTY.with(member));
-                self.faults.forget_counts(member);
-                self.tell_others(member);
+                let bad_blocks = self.bad.blocks(BadBlockKind::Unread(member));
+                let faults = self.faults.with_bad_blocks(member, bad_blocks);
+                self.step_replace(Input::Told(faults));
             }
             Err(error) => {
                 // No other superblock names the device: the old member keeps the position.
                 self.exchange();
                 let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
-                self.end_replace(ReplaceEnd::ReplacementLost(error));
+                self.step_replace(Input::Refused(error));
                 self.write_all_areas();
                 self.want_update();
             }
         }
     }
 
-    /// Ends a replacement that an update of the superblocks has recorded.
-    pub(crate) fn replace_recorded(&mut self) {
-        if self.replace.stage == Stage::Recording {
-            self.replace.stage = Stage::Idle;
-            let member = self
-                .replace
-                .replacement
-                .take()
-                .expect("its superblock was written")
-                .member;
-            if !self.metadata.is_broken() {
-                let faults = self.replace.faults;
-                self.outbox
-                    .put(Output::Event(Event::ReplaceDone { member, faults }));
-            }
-        }
-    }
-
-    /// Ends a replacement without the replacement device.
-    fn end_replace(&mut self, why: ReplaceEnd) {
-        self.jobs.stop(&JOB);
-        self.replace.stage = Stage::Idle;
-        let replacement = self.replace.replacement.take().expect("it goes on");
-        let member = replacement.member;
-        self.outbox
-            .put(Output::Event(Event::ReplaceEnded { member, why }));
-    }
-
     /// Handles the loss of a member. If it is being replaced, it is rebuilt onto the replacement
     /// device.
     pub(crate) fn replaced_is_out(&mut self, member: MemberIndex) {
-        if self.replacing() != Some(member)
-            || !(self.replace.is_secret() || self.replace.stage == Stage::Waiting)
-        {
+        if self.replacing() != Some(member) {
             return;
         }
-        let ReplacementDevice { device, uuid, .. } = self.replace.replacement.expect("looked at");
-        self.end_replace(ReplaceEnd::MemberLost);
-        self.join_replacement(member, &device, uuid);
-    }
-
-    /// Ends a replacement whose copy is not complete, because the array is about to be closed.
-    pub(crate) fn replace_closes(&mut self) {
-        if self.replace.is_secret() || self.replace.stage == Stage::Waiting {
-            self.end_replace(ReplaceEnd::Stopped);
+        let (device, uuid) = self.replace.device();
+        let device = *device;
+        self.step_replace(Input::MemberOut(member));
+        if self.replacing().is_none() {
+            self.join_replacement(member, &device, uuid);
         }
     }
 
@@ -277,7 +210,7 @@ impl Engine {
         let range = &self.ranges[id];
         let (low, blocks) = (range.low, range.blocks);
         let place = self.ranges.slot(id, slot);
-        let start = self.replace.device().data_start();
+        let start = self.replace.device().0.data_start();
         self.outbox.put(Output::Member(MemberIo {
             id: MemberIoId(REPLACEMENT | id.0 << SLOT_BITS | u32::from(slot)),
             member: self.replacement(),
@@ -309,10 +242,8 @@ impl Engine {
 
     /// Ends the replacement if the replacement device answered with an error.
     pub(crate) fn replacement_failed(&mut self, result: MemberResult) {
-        if let Err(error) = result
-            && self.replace.is_secret()
-        {
-            self.end_replace(ReplaceEnd::ReplacementLost(error));
+        if let Err(error) = result {
+            self.step_replace(Input::DeviceFailed(error));
         }
     }
 }

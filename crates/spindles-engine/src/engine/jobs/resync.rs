@@ -35,10 +35,10 @@ impl Engine {
     /// Returns true if redundancy is known to agree with data in the rows of `group` below `end`,
     /// where a stripe range ends.
     #[inline]
-    pub(crate) fn settled(&self, group: GroupIndex, end: u32) -> bool {
-        self.all_settled
+    pub(crate) fn is_settled_to(&self, group: GroupIndex, end: u32) -> bool {
+        self.settled.everywhere()
             || !self.regions.is_unsettled(group)
-            || Place { group, row: end } <= self.jobs.walk(&JOB).mark
+            || Place::new(group, end) <= self.jobs.walk(&JOB).mark()
     }
 
     /// Marks rows as unsettled after a write failed part-way: members hold the old or the new
@@ -57,23 +57,22 @@ impl Engine {
         }
         let (group, row) = (self.ranges[id].group, self.ranges[id].low);
         self.regions.unsettle(group);
-        self.all_settled = false;
-        self.jobs.hold(&JOB, Place { group, row });
+        self.settled.set_everywhere(false);
+        self.jobs.hold(&JOB, Place::new(group, row));
     }
 
     fn resync_ended(&mut self, walk: Walk) {
-        let event = if walk.failed == 0 && !self.unreplayed {
-            self.all_settled = true;
+        let event = if self.settled.resync_ended(&walk) {
             self.forget_settled();
             self.regions.want_sweep();
             self.log_from_now_on();
             Event::ResyncDone {
-                mismatches: walk.mismatches,
+                mismatches: walk.mismatches(),
             }
         } else {
             // The mark does not move: rows above it are settled again at each read.
             Event::ResyncIncomplete {
-                unsettled: walk.failed.max(1),
+                unsettled: walk.failed().max(1),
             }
         };
         self.outbox.put(Output::Event(event));

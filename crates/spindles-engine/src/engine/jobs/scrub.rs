@@ -11,17 +11,13 @@ use super::Job;
 use crate::{
     Engine, RangeId,
     engine::Closing,
-    jobs::{
-        Place, Walk,
-        scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubState, ScrubStatus},
-    },
+    jobs::scrub::{Context, Fate, Finding, Flaw, Repair, Scrub},
     output::{CommandError, Event, Output},
     plan::Ask,
     stripe::Owner,
 };
-use spindles_block::{BlockIndex, ComputeResult, RequestError};
+use spindles_block::{ComputeResult, RequestError};
 use spindles_format::ErrorCounts;
-use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
     name: "scrub",
@@ -29,30 +25,17 @@ pub(crate) static JOB: Job = Job {
     ask: Ask::Scrub,
     next_group: |engine, group| engine.regions.next_written(group),
     advanced: Engine::scrub_advanced,
-    ended: Engine::scrub_ended,
+    ended: |engine, _| engine.scrub_ended(),
     stopped: Some(Engine::scrub_stopped),
     waits: Some(|engine, ends| engine.inspects() || ends && engine.scrub_is_ending()),
     turn: None,
 };
-
-/// The superblocks record the mark at least this many times on the way through the array.
-const MARKS: u64 = 16;
-
-/// The superblocks record the mark at least once in this many bytes of the array.
-const MARK_BYTES: u64 = 4 << 30;
 
 impl Engine {
     /// Returns true if redundancy or checksums exist to compare the contents of members with.
     /// Otherwise a scrub inspects only the metadata.
     pub fn compares(&self) -> bool {
         self.geometry.redundancy() > 0 || self.has_checksums()
-    }
-
-    /// Returns the block at which the next scrub continues if this one ends at `group`.
-    fn scrub_mark_at(&self, group: GroupIndex) -> BlockIndex {
-        let mark = self.geometry.blocks_before(group);
-        let restarts = self.scrub.outdated || mark >= self.geometry.blocks();
-        BlockIndex(if restarts { 0 } else { mark })
     }
 
     /// Checks whether a scrub may begin.
@@ -75,87 +58,50 @@ impl Engine {
     }
 
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) {
-        let kept = self.scrub.found.mark;
-        let repair = if self.settings.read_only {
-            Repair::Nothing
-        } else {
-            scrub.repair
-        };
-        let is_check = repair == Repair::Nothing;
-        let from = if !self.compares() {
-            // Only the metadata is inspected: the walk begins at the end of the data.
-            Place {
-                group: GroupIndex(self.geometry.groups()),
-                row: 0,
-            }
-        } else if scrub.anew || is_check || kept.0 >= self.geometry.blocks() {
-            Place::default()
-        } else {
-            let group = self.geometry.locate(kept).group;
-            Place { group, row: 0 }
-        };
-        let goes_on = self.compares() && from != Place::default();
-        let left_before = if goes_on || is_check {
-            self.left_blocks()
-        } else {
-            0
-        };
-        let start = if self.compares() {
-            BlockIndex(self.geometry.blocks_before(from.group))
-        } else {
-            BlockIndex(0)
-        };
-        self.scrub = ScrubState {
-            repair,
-            left_before,
-            found: ScrubStatus {
-                from: start,
-                mark: if is_check { kept } else { start },
-                left_before_blocks: if goes_on { left_before } else { 0 },
-                ..ScrubStatus::default()
-            },
-            due: GroupIndex(from.group.0 + self.scrub_mark_groups()),
-            outdated: false,
-        };
-        self.outbox
-            .put(Output::Event(Event::ScrubStarted { from: start }));
+        let context = self.scrub_context();
+        let place = self.scrub.begin(scrub, &self.geometry, context);
+        let from = self.scrub.found().from;
+        self.outbox.put(Output::Event(Event::ScrubStarted { from }));
         self.begin_inspection();
-        self.jobs.begin(&JOB, from);
+        self.jobs.begin(&JOB, place);
+    }
+
+    fn scrub_context(&self) -> Context {
+        Context {
+            block_size: self.settings.block_size,
+            compares: self.compares(),
+            read_only: self.settings.read_only,
+            recorded_left: self.recorded_left_blocks(),
+        }
+    }
+
+    /// Returns the number of wrong blocks and disagreements that the superblocks record.
+    fn recorded_left_blocks(&self) -> u64 {
+        let persistence = self.metadata.persistence();
+        persistence.map_or(0, |persistence| persistence.array.scrub_left_blocks)
     }
 
     /// Returns the number of wrong blocks and disagreements that are not repaired, as the
     /// superblocks will record it.
     pub(crate) fn left_blocks(&self) -> u64 {
-        let persistence = self.metadata.persistence();
-        let recorded = persistence.map_or(0, |persistence| persistence.array.scrub_left_blocks);
-        recorded.max(self.scrub.left_blocks())
-    }
-
-    /// Returns the number of groups after which the mark is recorded again.
-    fn scrub_mark_groups(&self) -> u64 {
-        let groups = self.geometry.groups();
-        let bytes = self.geometry.blocks() * u64::from(self.settings.block_size.bytes());
-        (groups / MARKS)
-            .min(groups / (bytes / MARK_BYTES).max(1))
-            .max(1)
+        self.recorded_left_blocks().max(self.scrub.left_blocks())
     }
 
     fn scrub_advanced(&mut self) {
-        let group = self.jobs.walk(&JOB).mark.group;
-        if !self.scrub.is_check() && group >= self.scrub.due && group.0 < self.geometry.groups() {
-            self.scrub.due = GroupIndex(group.0 + self.scrub_mark_groups());
-            self.scrub.found.mark = self.scrub_mark_at(group);
+        let group = self.jobs.walk(&JOB).mark().group();
+        let context = self.scrub_context();
+        if self.scrub.advances(group, &self.geometry, context) {
             self.want_update();
         }
     }
 
-    fn scrub_ended(&mut self, _walk: Walk) {
+    fn scrub_ended(&mut self) {
         if self.scrub.is_check() {
             return self
                 .outbox
-                .put(Output::Event(Event::ScrubDone(self.scrub.found)));
+                .put(Output::Event(Event::ScrubDone(self.scrub.found())));
         }
-        self.scrub.found.mark = BlockIndex(0);
+        self.scrub.ends();
         let now_s = self.metadata.since_1970_s(self.now);
         let mut changed = self.note_scrub_mark();
         if let Some(persistence) = self.metadata.persistence_mut() {
@@ -168,7 +114,7 @@ impl Engine {
             self.want_update();
         }
         self.outbox
-            .put(Output::Event(Event::ScrubDone(self.scrub.found)));
+            .put(Output::Event(Event::ScrubDone(self.scrub.found())));
     }
 
     fn scrub_stopped(&mut self) {
@@ -178,7 +124,7 @@ impl Engine {
             self.want_update();
         }
         self.outbox
-            .put(Output::Event(Event::ScrubStopped(self.scrub.found)));
+            .put(Output::Event(Event::ScrubStopped(self.scrub.found())));
     }
 
     /// Notes the progress of an interrupted scrub. Returns true if the superblocks do not record it
@@ -189,14 +135,10 @@ impl Engine {
         }
         let walk = self.jobs.walk(&JOB);
         if walk.is_busy() {
-            self.scrub.found.mark = self.scrub_mark_at(walk.mark.group);
+            self.scrub.stands_at(walk.mark().group(), &self.geometry);
         }
         let persistence = self.metadata.persistence();
-        persistence.is_some_and(|persistence| {
-            let array = &persistence.array;
-            array.scrub_mark != self.scrub.found.mark
-                || array.scrub_left_blocks < self.scrub.left_blocks()
-        })
+        persistence.is_some_and(|persistence| self.scrub.differs_from(&persistence.array))
     }
 
     /// Returns true if a stripe range writes nothing, even if it finds a flaw.
@@ -313,15 +255,7 @@ impl Engine {
             },
         );
         if finding.by_scrub {
-            let found = &mut self.scrub.found;
-            let is_repaired = finding.fate == Fate::Repaired;
-            let count = match (finding.flaw, is_repaired) {
-                (Flaw::ChecksumLost, true) => &mut found.metadata_repaired_blocks,
-                (Flaw::ChecksumLost, false) => &mut found.metadata_left_blocks,
-                (Flaw::Unreadable | Flaw::Rotten, true) => &mut found.repaired_blocks,
-                (Flaw::Unreadable | Flaw::Rotten, false) => &mut found.left_blocks,
-            };
-            *count += blocks;
+            self.scrub.count(finding);
         } else if finding.fate == Fate::Left {
             self.leave_to_scrub(blocks);
         }
@@ -346,12 +280,7 @@ impl Engine {
         let range = &self.ranges[id];
         let (low, blocks) = (u64::from(range.low), range.blocks);
         if matches!(range.owner, Owner::Job(_)) {
-            let found = &mut self.scrub.found;
-            if made_to_agree {
-                found.made_to_agree += u64::from(blocks);
-            } else {
-                found.disagreements += u64::from(blocks);
-            }
+            self.scrub.count_disagreement(blocks, made_to_agree);
         }
         let (shape, group) = (self.ranges[id].shape, self.ranges.group(id));
         self.outbox.put(Output::Event(Event::Disagreement {

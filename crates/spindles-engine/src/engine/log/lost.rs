@@ -3,9 +3,7 @@
 //! Only dirty regions then show the writes in flight: a resync settles them. Blocks replayed by
 //! then have their latest logged contents, so no block is older than it was after the crash.
 
-use crate::{
-    Engine, JOURNAL_DEVICE, Mutation, RangeId, recovery::log_index::LogIndex, stripe::Owner,
-};
+use crate::{Engine, JOURNAL_DEVICE, Mutation, RangeId, log::replay::Input, stripe::Owner};
 use spindles_block::MemberError;
 
 impl Engine {
@@ -19,47 +17,31 @@ impl Engine {
         }
         let asks = matches!(self.ranges[id].owner, Owner::Request(_));
         let lost = self.log.is_lost();
-        let group = self.ranges[id].group.0;
-        let is_unplaced = || {
-            self.unplaced
-                .as_ref()
-                .is_none_or(|unplaced| unplaced.contains(&group))
-        };
-        asks && (lost || is_unplaced())
+        asks && (lost || self.settled.lacks_log_of(self.ranges[id].group))
     }
 
     /// Leaves the rows of a stripe range to the next opening. It may carry out the log, or take the
     /// old or the new contents of a failed write. Until then the blocks in place are no answer.
     #[cold]
     pub(crate) fn leave_to_opening(&mut self, id: RangeId) {
-        self.unreplayed = true;
-        self.all_settled = false; // Nothing is read without a plan.
-        let group = self.ranges[id].group.0;
-        match &mut self.unplaced {
-            Some(unplaced) if unplaced.contains(&group) => {}
-            // The capacity suffices for the maximum number of stripe ranges under way.
-            Some(unplaced) if unplaced.len() < unplaced.capacity() => unplaced.push(group),
-            unplaced => *unplaced = None,
-        }
+        self.settled.leave(self.ranges[id].group);
     }
 
     /// Checks a log that was read completely. If it lies on a device of its own and is not whole,
     /// the device counts as lost.
     pub(super) fn judge_log(&mut self) {
-        let replay = self.opening.replay_mut().expect("a replay is under way");
+        let replay = self.opening.replay_under_way();
         if !self.log.is_on_device() || self.log.is_lost() {
             return;
         }
         if self.log.is_stamped_since() {
             // Every logged block is in place.
-            replay.log = LogIndex::default();
+            replay.drop_all();
             return;
         }
         // Everything logged before a newer log is in place, if superblocks do not count on the
         // newer log yet.
-        let begun = replay.scanner.begun();
-        replay.log.forget_before(begun);
-        if !replay.scanner.is_whole(self.log.tail()) {
+        if !replay.drop_old(self.log.tail()) {
             self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
         }
     }
@@ -71,15 +53,13 @@ impl Engine {
             // Parity can't be trusted, and a member is missing. A replay will place the logged
             // contents once the device is back. Until then no client may see contents that will
             // change.
-            self.unreplayed = true;
-            self.all_settled = false;
-            return self.abandon_replay();
+            return self.step_replay(Input::Abandoned);
         }
         self.log.forget();
-        if self.all_settled {
-            self.all_settled = false;
+        if self.settled.everywhere() {
+            self.settled.set_everywhere(false);
             self.find_unsettled(true);
         }
-        self.flush_replayed();
+        self.step_replay(Input::LogLost);
     }
 }

@@ -34,7 +34,7 @@ impl Engine {
     /// Returns true if writes may be logged. Without checksums only the log shows after a crash
     /// which rows are settled, so that all rows must be settled before logging begins.
     pub(crate) fn may_log(&self) -> bool {
-        self.all_settled || self.has_checksums()
+        self.settled.everywhere() || self.has_checksums()
     }
 
     /// Returns true if a stripe range wrote durably, by the log, while the rest of its rows may be

@@ -19,13 +19,10 @@
 //! batch is known to be durable by the next number, and the last batch may not be durable.
 
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, RangeId,
     checksums::ChecksumsOf,
     index,
-    log::{
-        relog::{Proving, RELOGGED},
-        replay::Stage,
-    },
+    log::{relog::Proving, replay::Input},
     plan::{Step, Steps},
     slots::SlotSet,
     stripe::Stage as RangeStage,
@@ -34,47 +31,9 @@ use spindles_block::Operation;
 use spindles_format::RowSum;
 
 impl Engine {
-    /// Flushes the records that count, which are in place. Some records are not whole: the log
-    /// continues behind them.
-    pub(super) fn resume_log(&mut self) {
-        if self.mutated(Mutation::DropBroken) {
-            self.opening.replay_under_way().broken.clear();
-            return self.next_rows();
-        }
-        self.flush_replay(true);
-    }
-
-    /// Lets the superblocks record that the log continues: the records in place are durable.
-    pub(super) fn resume_flushed(&mut self) {
-        if self.has_failed() {
-            return self.abandon_replay();
-        }
-        let replay = self.opening.replay_under_way();
-        replay.stage = Stage::Resuming;
-        let replay = self.opening.replay().expect("a replay is under way");
-        let (first, place) = replay.scanner.undecided(self.log.tail());
-        let last = replay.scanner.last();
-        self.log.resume(first, place, last + RELOGGED);
-        self.want_update();
-        self.replay_recorded();
-    }
-
-    /// Begins to prove the records that are not whole, now that the log continues.
-    pub(super) fn log_resumed(&mut self) {
-        let replay = self.opening.replay_under_way();
-        replay.stage = Stage::Proving;
-        if replay.broken.is_empty() {
-            return self.next_rows(); // The log had no more room: continue with the same records.
-        }
-        replay.runs = core::mem::take(&mut replay.broken);
-        let log = &replay.log;
-        replay.runs.retain(|run| !log.is_superseded(run));
-        self.next_run();
-    }
-
     /// Begins to prove the current rows, which are of a record that is not whole.
     pub(super) fn prove_record(&mut self, id: RangeId) {
-        self.opening.replay_under_way().proving = Proving::Log;
+        self.opening.replay_under_way().set_proving(Proving::Log);
         let rest = self.rest_of_rows(id);
         let plan = &mut self.ranges[id].plan;
         plan.reads = rest;
@@ -90,7 +49,7 @@ impl Engine {
     fn rest_of_rows(&self, id: RangeId) -> SlotSet {
         let missing = self.ranges.slots_of(id, self.members.lost());
         let replay = self.opening.replay().expect("a replay is under way");
-        let wrote = replay.log.record_slots(&replay.runs[replay.next]);
+        let wrote = replay.record_slots();
         self.ranges[id].shape.all_data().minus(wrote).minus(missing)
     }
 
@@ -98,7 +57,9 @@ impl Engine {
     pub(super) fn record_read(&mut self, id: RangeId, whole: SlotSet) {
         let range = &mut self.ranges[id];
         let logged = whole.or(range.rows.zeros);
-        self.opening.replay_under_way().proving = Proving::Rest { logged };
+        self.opening
+            .replay_under_way()
+            .set_proving(Proving::Rest { logged });
         let rest = self.rest_of_rows(id);
         let range = &mut self.ranges[id];
         range.rows.unreadable = SlotSet::EMPTY;
@@ -117,7 +78,7 @@ impl Engine {
 
     /// Recovers the data that the record lacks. The rest of the rows is read.
     pub(super) fn record_io_done(&mut self, id: RangeId) {
-        let Proving::Rest { logged } = self.opening.replay_under_way().proving else {
+        let Proving::Rest { logged } = self.opening.replay_under_way().proving() else {
             panic!("nothing was being read");
         };
         if logged.is_empty() {
@@ -137,7 +98,9 @@ impl Engine {
         if lacks.is_empty() {
             return self.checksum_record(id, logged);
         }
-        self.opening.replay_under_way().proving = Proving::Recovering { logged };
+        self.opening
+            .replay_under_way()
+            .set_proving(Proving::Recovering { logged });
         self.take_step(id, Step::Recover);
     }
 
@@ -146,14 +109,16 @@ impl Engine {
             // Nothing proves the record. Everything else of the rows was logged, and is in place.
             return self.encode_record(id);
         }
-        self.opening.replay_under_way().proving = Proving::Checksumming { logged };
+        self.opening
+            .replay_under_way()
+            .set_proving(Proving::Checksumming { logged });
         let data = self.ranges[id].shape.all_data();
         self.checksum_made(id, Step::Prove, data);
     }
 
     /// Handles the result of a computation for rows of a record that is not whole.
     pub(super) fn record_computed(&mut self, id: RangeId, step: Step) {
-        match (self.opening.replay_under_way().proving, step) {
+        match (self.opening.replay_under_way().proving(), step) {
             (Proving::Recovering { logged }, Step::Recover) => self.checksum_record(id, logged),
             (Proving::Checksumming { logged }, Step::Prove) => self.judge_record(id, logged),
             (Proving::Encoding, Step::Encode) => self.checksum_to_log(id),
@@ -168,8 +133,7 @@ impl Engine {
         let part = logged.first().expect("a part was found");
         for row in 0..range.blocks {
             let replay = self.opening.replay().expect("a replay is under way");
-            let part = replay.log.part(&replay.runs[replay.next], part);
-            let sum = replay.log.row_sum(part, range.low + row);
+            let sum = replay.row_sum(part, range.low + row);
             let made = |slot| (slot, self.checksum_at(id, ChecksumsOf::Made, slot, row));
             if RowSum::of(data.iter().map(made)) != sum {
                 return self.record_is_disproved(id, logged);
@@ -187,7 +151,7 @@ impl Engine {
         if range.blocks > 1 {
             range.blocks = 1;
             range.rows.unreadable = SlotSet::EMPTY;
-            self.opening.replay_under_way().proving = Proving::Log;
+            self.opening.replay_under_way().set_proving(Proving::Log);
             return self.read_log(id);
         }
         let rest = self.ranges[id].plan.reads.minus(logged);
@@ -202,13 +166,17 @@ impl Engine {
         }
         let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(rotten);
-        self.opening.replay_under_way().proving = Proving::Rest { logged };
+        self.opening
+            .replay_under_way()
+            .set_proving(Proving::Rest { logged });
         self.record_io_done(id);
     }
 
     fn encode_record(&mut self, id: RangeId) {
         let missing = self.ranges.missing_slots(&self.members, id);
-        self.opening.replay_under_way().proving = Proving::Encoding;
+        self.opening
+            .replay_under_way()
+            .set_proving(Proving::Encoding);
         let range = &mut self.ranges[id];
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = range.shape.redundant().minus(missing);
@@ -218,7 +186,7 @@ impl Engine {
     /// Drops a record whose contents nothing proves. It was never acknowledged, or more is lost
     /// than the level survives.
     fn record_is_void(&mut self, id: RangeId) {
-        self.opening.replay_under_way().proving = Proving::Log;
+        self.opening.replay_under_way().set_proving(Proving::Log);
         let range = &mut self.ranges[id];
         range.plan.writes = SlotSet::EMPTY;
         self.rows_replayed();
@@ -228,8 +196,8 @@ impl Engine {
     fn checksum_to_log(&mut self, id: RangeId) {
         let missing = self.ranges.missing_slots(&self.members, id);
         let replay = self.opening.replay_under_way();
-        replay.proving = Proving::Logging;
-        let wrote = replay.log.record_slots(&replay.runs[replay.next]);
+        replay.set_proving(Proving::Logging);
+        let wrote = replay.record_slots();
         let range = &mut self.ranges[id];
         let wrote = wrote.minus(missing);
         range.written.slots = wrote;
@@ -244,14 +212,14 @@ impl Engine {
         if !self.log.has_room(self.ranges[id].blocks) {
             // The records relogged so far are in place. A flush frees their room in the log.
             self.unpin_pages(id);
-            return self.flush_replay(true);
+            return self.step_replay(Input::LogIsFull);
         }
         self.queue_for_log(id);
     }
 
     /// Places the record, which is durable in the log.
     pub(crate) fn record_logged(&mut self, id: RangeId) {
-        self.opening.replay_under_way().proving = Proving::Log;
+        self.opening.replay_under_way().set_proving(Proving::Log);
         let range = self.ranges[id];
         let mut writes = range
             .plan
@@ -269,6 +237,6 @@ impl Engine {
                 self.correct_entry(id, slot, row, sum, row_sum);
             }
         }
-        self.place_rows();
+        self.step_replay(Input::RowsRead);
     }
 }

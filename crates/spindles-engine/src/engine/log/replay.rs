@@ -1,12 +1,6 @@
 //! Replays the journals after a crash, before the array serves requests.
 //!
-//! ```text
-//!  waiting ──▶ scanning ──▶ recording the missing members ──▶ checking the last batch
-//!      ──▶ placing, rows by rows ──▶ flushing ──▶ delisting blocks that are no longer lost
-//!      ├──▶ a new log, in which no replayed record counts
-//!      └──▶ if records are not whole: the log continues without the placed records
-//!               ──▶ proving these records ──▶ logging them again ──▶ placing, as above
-//! ```
+//! The stages are drawn in `log/replay.rs`.
 //!
 //! For each block, only the last logged contents go to its place (`recovery/log_index`).
 //!
@@ -27,17 +21,15 @@ use crate::{
     Engine, Mutation, RangeId, SLOT_BITS,
     log::{
         ScanRead,
-        relog::Proving,
-        replay::{Replay, Stage},
+        relog::{Proving, RELOGGED},
+        replay::{Action, Context, Input, Replay, Superblocks},
     },
     output::{Event, OutReason, Output},
     plan::{Ask, Plan, Step, Steps, Strategy},
-    recovery::log_index::LogIndex,
     slots::SlotSet,
     stripe::{Owner, Stage as RangeStage, Way},
     system_io::Purpose,
 };
-use alloc::{collections::BTreeSet, vec::Vec};
 use spindles_block::{
     MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
@@ -56,36 +48,66 @@ impl Engine {
         let blocks = WINDOW_BYTES / self.settings.block_size.bytes();
         let members = self.geometry.members();
         let window = self.metadata_buffer.reserve(members, blocks);
-        Some(Replay {
-            stage: Stage::Due,
-            scanner: self.log.scanner(members, window),
-            log: LogIndex::default(),
-            runs: Vec::new(),
-            next: 0,
-            done_rows: 0,
-            broken: Vec::new(),
-            proving: Proving::Log,
-            range: self.ranges.take_for_job(),
-            replayed: 0,
-            waits: false,
-        })
+        let scanner = self.log.scanner(members, window);
+        Some(Replay::new(scanner, self.ranges.take_for_job()))
     }
 
     /// Begins the replay once the state found at opening is durable.
     pub(crate) fn begin_replay(&mut self) {
-        if !self.opening.replay_is(Stage::Due) {
+        let skips = self.mutated(Mutation::SkipReplay) && !self.has_failed();
+        self.step_replay(if skips { Input::LogLost } else { Input::Found });
+    }
+
+    /// Hands an event to the replay, if there is one, and does what it asks for.
+    pub(crate) fn step_replay(&mut self, input: Input) {
+        let context = Context {
+            superblocks: match (self.metadata.is_broken(), self.metadata.busy()) {
+                (true, _) => Superblocks::Broken,
+                (false, true) => Superblocks::Busy,
+                (false, false) => Superblocks::Quiet {
+                    recorded: self.metadata.is_recorded(),
+                },
+            },
+            has_failed: self.has_failed(),
+            log_is_lost: self.log.is_lost(),
+            list_is_stored: self.bad_blocks_are_stored(),
+            tail: self.log.tail(),
+        };
+        let Some(replay) = self.opening.replay_mut() else {
             return;
-        }
-        if self.has_failed() {
-            return self.abandon_replay();
-        }
-        if self.mutated(Mutation::SkipReplay) {
-            return self.flush_replayed();
-        }
-        let all = MemberSet::all(self.geometry.members());
-        self.opening.replay_under_way().stage = Stage::Scanning;
-        for member in all.iter() {
-            self.scan_on(member);
+        };
+        match replay.step(input, context) {
+            Action::Wait => {}
+            Action::Scan => {
+                for member in MemberSet::all(self.geometry.members()).iter() {
+                    self.scan_on(member);
+                }
+            }
+            Action::Take => self.take_rows(),
+            Action::Place => self.place_rows(),
+            Action::Flush => {
+                self.flush_active(Purpose::ReplayFlush);
+            }
+            Action::List => {
+                self.write_area(AreaKind::BAD_BLOCKS);
+                self.step_replay(Input::Listed);
+            }
+            Action::Resume { first, place, last } if !self.mutated(Mutation::DropBroken) => {
+                self.log.resume(first, place, last + RELOGGED);
+                self.want_update();
+                self.step_replay(Input::Recorded);
+            }
+            Action::End | Action::Resume { .. } => {
+                self.begin_new_log();
+                self.end_replay();
+            }
+            Action::LoseLog => self.replay_lost(),
+            Action::Abandon(groups) => {
+                // The journals may be needed when members are back.
+                self.settled.leave_all(groups);
+                self.stop_writing();
+                self.end_replay();
+            }
         }
     }
 
@@ -93,10 +115,8 @@ impl Engine {
     fn scan_on(&mut self, member: MemberIndex) {
         let is_absent = self.log.is_lost() || self.log.is_missing(&self.members, member);
         let (sought, buffer) = (self.log.sought(), &self.metadata_buffer);
-        let replay = self.opening.replay_mut().expect("a replay is under way");
-        assert_eq!(replay.stage, Stage::Scanning, "scanned twice");
-        let read = (replay.scanner).next_read(member, is_absent, &sought, buffer);
-        match read {
+        let (scanner, _) = self.opening.replay_under_way().reading();
+        match scanner.next_read(member, is_absent, &sought, buffer) {
             ScanRead::Window {
                 block,
                 blocks,
@@ -110,8 +130,7 @@ impl Engine {
             ScanRead::Ended => {}
             ScanRead::AllEnded => {
                 self.judge_log();
-                self.opening.replay_under_way().stage = Stage::Recording;
-                self.replay_recorded();
+                self.step_replay(Input::Scanned);
             }
         }
     }
@@ -124,23 +143,21 @@ impl Engine {
                 // Skip the rest of this journal, even if its member stays as the last copy. On a
                 // device of its own the unreadable block may be the only header of a batch: that
                 // fails the log.
-                self.opening.replay_under_way().scanner.skip(member);
+                self.opening.replay_under_way().reading().0.skip(member);
                 self.log_failed(member, result);
             }
             Err(_) => {
                 let sought = self.log.sought();
-                self.opening
-                    .replay_under_way()
-                    .scanner
-                    .read_failed(member, &sought);
+                let (scanner, _) = self.opening.replay_under_way().reading();
+                scanner.read_failed(member, &sought);
             }
         }
         self.scan_on(member);
     }
 
     fn look_for_headers(&mut self, member: MemberIndex) {
-        let replay = self.opening.replay_mut().expect("a replay is under way");
-        let (sought, index, ring) = (self.log.sought(), &mut replay.log, self.log.ring_blocks());
+        let (sought, ring) = (self.log.sought(), self.log.ring_blocks());
+        let (scanner, index) = self.opening.replay_under_way().reading();
         let is_missing = self.members.missing().contains(member);
         let found = |sequence, entry: JournalEntry, sums: JournalSums<'_>| {
             let is_live = self.regions.is_live(GroupIndex(entry.group));
@@ -150,106 +167,29 @@ impl Engine {
             }
         };
         let buffer = &self.metadata_buffer;
-        (replay.scanner).window_read(member, &sought, buffer, found);
+        scanner.window_read(member, &sought, buffer, found);
     }
 
-    /// Continues when the superblocks record the missing members. After another crash, a replay
-    /// with these members must not decide differently from this replay without them.
-    pub(crate) fn replay_recorded(&mut self) {
-        let Some(replay) = self.opening.replay_mut() else {
-            return;
-        };
-        let broken = self.metadata.is_broken();
-        if self.metadata.busy() && !broken {
-            return;
-        }
-        let waits = core::mem::take(&mut replay.waits);
-        let begins = replay.stage == Stage::Recording && (self.metadata.is_recorded() || broken);
-        let resumes = replay.stage == Stage::Resuming;
-        if broken && (waits || begins || resumes) {
-            self.abandon_replay();
-        } else if waits {
-            self.place_rows();
-        } else if begins {
-            self.check_last_batch();
-        } else if resumes {
-            self.log_resumed();
-        }
-    }
-
-    /// Checks the last batch. A batch is durable if the next one was begun; of the last, a crash
-    /// may have left a part.
-    fn check_last_batch(&mut self) {
+    /// Begins with the next rows, as many as scratch space allows.
+    fn take_rows(&mut self) {
         let replay = self.opening.replay_under_way();
-        let undecided = (replay.log).undecided(|batch| replay.scanner.is_durable(batch));
-        replay.runs = undecided;
-        replay.stage = Stage::Checking;
-        self.next_run();
-    }
-
-    /// Continues with the first rows of the runs to check, or to place.
-    pub(super) fn next_run(&mut self) {
-        let replay = self.opening.replay_under_way();
-        (replay.next, replay.done_rows) = (0, 0);
-        self.next_rows();
-    }
-
-    /// Continues after the last run: with the records to place, or with the flush of all places.
-    fn runs_ended(&mut self) {
-        let replay = self.opening.replay_under_way();
-        match replay.stage {
-            Stage::Placing if !replay.broken.is_empty() => self.resume_log(),
-            Stage::Placing | Stage::Proving => self.flush_replayed(),
-            _ => {
-                replay.runs = replay.log.runs();
-                replay.replayed = replay.log.records();
-                replay.stage = Stage::Placing;
-                self.next_run();
-            }
-        }
-    }
-
-    /// Continues with the next rows, as many as scratch space allows.
-    pub(super) fn next_rows(&mut self) {
-        if self.places_fail() {
-            return self.abandon_replay();
-        }
-        if self.log.is_lost() {
-            return self.replay_lost();
-        }
-        let replay = self.opening.replay_mut().expect("a replay is under way");
-        let Some(run) = replay.runs.get(replay.next).cloned() else {
-            return self.runs_ended();
-        };
-        let low = run.rows.start + replay.done_rows;
-        if low == run.rows.end {
-            replay.next += 1;
-            replay.done_rows = 0;
-            return self.next_rows();
-        }
-        let (id, placing) = (replay.range, replay.stage == Stage::Placing);
-        let group = GroupIndex(run.group);
+        let (id, placing) = (replay.range(), replay.is_placing());
+        let (group, rows) = replay.rows();
         self.ranges.take_group(&self.geometry, id, group);
-        let blocks = (run.rows.end - low).min(self.settings.limits.range_blocks);
-        let (mut data, mut zeros) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        for slot in self.opening.replay_under_way().log.slots(&run) {
-            match slot {
-                (slot, JournalKind::Data) => data = data.with(slot),
-                (slot, JournalKind::Zeros) => zeros = zeros.with(slot),
-            }
-        }
+        let blocks = (rows.end - rows.start).min(self.settings.limits.range_blocks);
         let missing = self.ranges.missing_slots(&self.members, id);
-        let lacks = run.lacks.minus(missing);
-        if self.opening.replay_is(Stage::Checking) && !lacks.is_empty() {
-            return self.record_is_broken();
+        let lacks = replay.lacks().minus(missing);
+        if replay.is_checking() && !lacks.is_empty() {
+            return self.step_replay(Input::RecordBroken);
         }
+        let (data, zeros) = replay.slots();
         let range = &mut self.ranges[id];
         range.reset();
         range.group = group;
         range.owner = Owner::Replay;
         range.ask = Ask::Settle;
         range.touched = SlotSet::EMPTY;
-        (range.low, range.blocks, range.end) = (low, blocks, low + blocks);
+        (range.low, range.blocks, range.end) = (rows.start, blocks, rows.start + blocks);
         range.rows.zeros = zeros;
         range.written.data = data.minus(missing);
         // Slots that the log lacks count as writes too, to correct their checksums.
@@ -267,7 +207,7 @@ impl Engine {
             writes_always: writes,
         };
         range.move_to(RangeStage::Paging);
-        if self.opening.replay_is(Stage::Proving) {
+        if self.opening.replay_under_way().is_proving() {
             return self.prove_record(id);
         }
         if writes.is_empty() && placing {
@@ -286,17 +226,6 @@ impl Engine {
         self.read_log(id);
     }
 
-    /// Sets the current record aside: an incomplete record, whose batch may not be durable.
-    fn record_is_broken(&mut self) {
-        let replay = self.opening.replay_under_way();
-        let run = replay.runs[replay.next].clone();
-        replay.log.drop_record(&run);
-        replay.broken.push(run);
-        replay.next += 1;
-        replay.done_rows = 0;
-        self.next_rows();
-    }
-
     /// Reads the logged blocks of the current rows.
     pub(super) fn read_log(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
@@ -307,11 +236,10 @@ impl Engine {
             return self.log_read(id);
         }
         for slot in data.iter() {
-            let replay = self.opening.replay().expect("a replay is under way");
-            let part = replay.log.part(&replay.runs[replay.next], slot);
-            let (device, start) = self.log.place(part.member);
-            let block = start.plus(u64::from(part.entry.place + low - part.entry.low));
-            let member = part.member;
+            let part = self.opening.replay_under_way().part(slot);
+            let member = part.member();
+            let (device, start) = self.log.place(member);
+            let block = start.plus(u64::from(part.place_of(low)));
             if self.ranges[id].shape.mirrors() {
                 self.members.load_mut(member).in_flight += 1;
             }
@@ -335,7 +263,7 @@ impl Engine {
         if let Err(error) = result {
             range.rows.unreadable = range.rows.unreadable.with(slot);
             let gone = error == MemberError::Gone;
-            let reads_log = !writing && self.opening.replay_under_way().proving == Proving::Log;
+            let reads_log = !writing && self.opening.replay_under_way().proving() == Proving::Log;
             if reads_log && (gone || self.log.is_on_device()) {
                 self.log_failed(member, result);
             } else if writing || gone {
@@ -348,7 +276,7 @@ impl Engine {
         if writing {
             return self.rows_placed();
         }
-        if self.opening.replay_under_way().proving != Proving::Log {
+        if self.opening.replay_under_way().proving() != Proving::Log {
             return self.record_io_done(id);
         }
         let range = &self.ranges[id];
@@ -377,7 +305,7 @@ impl Engine {
 
     /// Handles the result of a computation of the replay's stripe range.
     pub(crate) fn replay_computed(&mut self, id: RangeId, step: Step) {
-        match (self.opening.replay_under_way().proving, step) {
+        match (self.opening.replay_under_way().proving(), step) {
             (Proving::Log, Step::Checksum) => self.log_checksummed(id),
             (_, step) => self.record_computed(id, step),
         }
@@ -386,11 +314,9 @@ impl Engine {
     fn log_checksummed(&mut self, id: RangeId) {
         let range = self.ranges[id];
         let replay = self.opening.replay().expect("a replay is under way");
-        let run = &replay.runs[replay.next];
         let is_whole = |&slot: &u8| {
-            let part = replay.log.part(run, slot);
             let sums = self.written_checksums(id, slot);
-            let logged = replay.log.checksums(part, range.low, range.blocks);
+            let logged = replay.checksums(slot, range.low, range.blocks);
             self.workspace.checksums()[sums] == *logged
         };
         let whole = range.rows.new_checksums.iter().filter(is_whole);
@@ -400,13 +326,13 @@ impl Engine {
             .data
             .minus(whole)
             .minus(self.ranges.missing_slots(&self.members, id));
-        if self.opening.replay_is(Stage::Checking) {
+        if replay.is_checking() {
             if !lacks.is_empty() {
-                return self.record_is_broken();
+                return self.step_replay(Input::RecordBroken);
             }
             return self.rows_replayed();
         }
-        if self.opening.replay_is(Stage::Proving) {
+        if replay.is_proving() {
             return self.record_read(id, whole);
         }
         if !lacks.is_empty() && range.blocks > 1 {
@@ -418,7 +344,7 @@ impl Engine {
         }
         let zeros = range.rows.zeros.and(range.plan.writes);
         self.ranges[id].plan.writes = whole.or(zeros);
-        self.place_rows();
+        self.step_replay(Input::RowsRead);
     }
 
     /// Sets the checksums of all logged blocks to those in the log. Blocks that can't be read back
@@ -436,33 +362,22 @@ impl Engine {
         for slot in writes.iter() {
             for row in 0..range.blocks {
                 let replay = self.opening.replay().expect("a replay is under way");
-                let run = &replay.runs[replay.next];
-                if run.lacks.contains(slot) {
+                if replay.lacks().contains(slot) {
                     if !self.mutated(Mutation::KeepUnlogged) {
                         self.lose_entry(id, slot, row);
                     }
                     continue;
                 }
-                let part = replay.log.part(run, slot);
-                let sum = replay.log.checksum(part, range.low + row);
-                let row_sum = replay.log.row_sum(part, range.low + row);
+                let sum = replay.checksum(slot, range.low + row);
+                let row_sum = replay.row_sum(slot, range.low + row);
                 self.correct_entry(id, slot, row, sum.unwrap_or(of_zeros), row_sum);
             }
         }
     }
 
     /// Writes the logged blocks of the current rows to their places.
-    pub(super) fn place_rows(&mut self) {
-        if self.places_fail() {
-            return self.abandon_replay();
-        }
-        if self.metadata.busy() && !self.metadata.is_broken() {
-            // A member went out. Blocks decided without this member are placed only after the
-            // superblocks record its loss.
-            self.opening.replay_under_way().waits = true;
-            return;
-        }
-        let id = self.opening.replay_under_way().range;
+    fn place_rows(&mut self) {
+        let id = self.opening.replay_under_way().range();
         let missing = self.ranges.missing_slots(&self.members, id);
         let range = &mut self.ranges[id];
         let writes = range.plan.writes.minus(missing);
@@ -478,97 +393,18 @@ impl Engine {
     }
 
     pub(super) fn rows_replayed(&mut self) {
-        let id = self.opening.replay_under_way().range;
+        let id = self.opening.replay_under_way().range();
         self.unpin_pages(id);
-        let blocks = self.ranges[id].blocks;
-        self.opening.replay_under_way().done_rows += blocks;
-        self.next_rows();
+        self.step_replay(Input::RowsDone(self.ranges[id].blocks));
     }
 
     /// Removes the current rows from the list of lost blocks, after the logged contents were
     /// placed.
     fn rows_placed(&mut self) {
-        let id = self.opening.replay_under_way().range;
-        let replay = self.opening.replay().expect("a replay is under way");
-        let run = &replay.runs[replay.next];
-        let logged = match replay.stage {
-            Stage::Proving => replay.log.record_slots(run),
-            _ => replay.log.all_slots(run),
-        };
+        let replay = self.opening.replay_under_way();
+        let (id, logged) = (replay.range(), replay.replayed_slots());
         self.bad.remove_lost(&self.ranges, id, logged);
         self.rows_replayed();
-    }
-
-    /// Returns true if the log can't be carried out: too many members failed, or members lack space
-    /// and may not be put out, since they alone hold some blocks.
-    fn places_fail(&self) -> bool {
-        self.has_failed() || self.metadata.is_broken()
-    }
-
-    /// Ends the replay without a new log: the journals may be needed when members are back.
-    pub(super) fn abandon_replay(&mut self) {
-        self.unreplayed = true;
-        self.all_settled = false; // Nothing is read without a plan.
-        let replay = self.opening.replay_under_way();
-        let is_known = match replay.stage {
-            Stage::Due | Stage::Scanning | Stage::Recording | Stage::Checking => false,
-            Stage::Placing
-            | Stage::Resuming
-            | Stage::Proving
-            | Stage::Flushing { .. }
-            | Stage::Listing { .. }
-            | Stage::Ended => true,
-        };
-        // Records that are not whole may still count.
-        let runs = [&replay.log.runs()[..], &replay.broken, &replay.runs].concat();
-        self.unplaced = is_known.then(|| {
-            let groups: BTreeSet<u64> = runs.iter().map(|run| run.group).collect();
-            groups.into_iter().collect()
-        });
-        let replay = self.opening.replay_under_way();
-        (replay.stage, replay.waits) = (Stage::Ended, false); // Later results must not continue it.
-        self.stop_writing();
-        self.end_replay();
-    }
-
-    pub(super) fn flush_replayed(&mut self) {
-        self.flush_replay(false);
-    }
-
-    /// Makes the placed blocks durable. Afterwards the log continues if `resumes`, or else the
-    /// replay ends.
-    pub(super) fn flush_replay(&mut self, resumes: bool) {
-        self.opening.replay_under_way().stage = Stage::Flushing { resumes };
-        self.flush_active(Purpose::ReplayFlush);
-    }
-
-    pub(crate) fn replay_flushed(&mut self) {
-        let Stage::Flushing { resumes } = self.opening.replay_under_way().stage else {
-            panic!("a flush of a replay came back twice");
-        };
-        self.opening.replay_under_way().stage = Stage::Listing { resumes };
-        self.write_area(AreaKind::BAD_BLOCKS);
-        self.replay_listed();
-    }
-
-    /// Continues when the placed blocks and the list of lost blocks are durable. A new log begins,
-    /// or the log continues without these records.
-    pub(crate) fn replay_listed(&mut self) {
-        let stage = self.opening.replay().map(|replay| replay.stage);
-        let Some(Stage::Listing { resumes }) = stage else {
-            return;
-        };
-        if !self.bad_blocks_are_stored() {
-            return;
-        }
-        if self.places_fail() {
-            return self.abandon_replay();
-        }
-        if resumes {
-            return self.resume_flushed();
-        }
-        self.begin_new_log();
-        self.end_replay();
     }
 
     fn begin_new_log(&mut self) {
@@ -576,7 +412,7 @@ impl Engine {
             return;
         }
         let generation = self.metadata.generation();
-        self.metadata.set_dirty(!self.all_settled);
+        self.metadata.set_dirty(!self.settled.everywhere());
         // A log that begins now does not cover rows that are still to be settled.
         let logs = self.metadata.is_dirty() && self.may_log();
         let kept = self.log.record().copied();
@@ -593,17 +429,18 @@ impl Engine {
         self.regions.want_sweep();
     }
 
-    pub(crate) fn end_replay(&mut self) {
+    fn end_replay(&mut self) {
         let replay = self.opening.replayed();
-        self.unpin_pages(replay.range);
-        let range = &mut self.ranges[replay.range];
+        let id = replay.range();
+        self.unpin_pages(id);
+        let range = &mut self.ranges[id];
         range.move_to(RangeStage::Free);
         range.owner = Owner::Nobody;
         range.rows.zeros = SlotSet::EMPTY;
-        self.ranges.give_back_of_job(replay.range);
+        self.ranges.give_back_of_job(id);
         if !self.settings.read_only {
             self.outbox.put(Output::Event(Event::Replayed {
-                writes: replay.replayed,
+                writes: replay.replayed(),
             }));
         }
         self.try_to_serve();

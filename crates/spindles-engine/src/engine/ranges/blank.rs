@@ -22,7 +22,7 @@
 
 use crate::{
     Engine, Mutation, RangeId,
-    checksums::entries::is_known,
+    checksums::{Pages, entries::is_known},
     plan::{Ask, Plan},
     slots::SlotSet,
     stripe::{Owner, RowState, Stage, StripeRange},
@@ -34,7 +34,7 @@ impl Engine {
     fn knows_blank_rows(&self, range: &StripeRange) -> bool {
         let pages = self.pages.as_ref();
         range.shape.may_be_blank()
-            && pages.is_some_and(|pages| pages.complete)
+            && pages.is_some_and(Pages::is_complete)
             && !self.grow.is_staged(range.group)
     }
 
@@ -78,7 +78,7 @@ impl Engine {
     /// rows.
     pub(crate) fn reads_blank(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
-        let Some(pages) = self.pages.as_ref().filter(|pages| pages.complete) else {
+        let Some(pages) = self.pages.as_ref().filter(|pages| pages.is_complete()) else {
             return false;
         };
         let kept = |at: u32| {

@@ -93,7 +93,7 @@ impl Engine {
             if matches!(range.ask, Ask::Scrub | Ask::Rebuild) {
                 // After narrowing, widen again, so that few blocks are read more often than once
                 // for each width.
-                range.blocks = range.blocks.min(widest(range.low - range.start));
+                range.blocks = range.blocks.min(widest(range.low - range.first_row()));
             }
             range.forget_findings();
             return self.plan_range(id);

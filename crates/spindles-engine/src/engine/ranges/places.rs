@@ -118,7 +118,7 @@ impl Engine {
         }
         if let Owner::Stage { .. } = range.owner {
             let staging = self.staging.as_ref().expect("it places");
-            return staging.source(id, slot).plus(range.low - range.start);
+            return staging.source(id, slot).plus(range.low - range.first_row());
         }
         let row = u64::from(range.low); // Merged stripe ranges still have their first row.
         while !range.own.contains(slot) {

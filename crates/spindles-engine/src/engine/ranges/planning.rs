@@ -74,7 +74,7 @@ impl Engine {
     fn refuses(&self, id: RangeId) -> bool {
         self.bad.any_lost() && self.asks_for_lost(id)
             || self.refuses_staged_write(id)
-            || self.unreplayed && self.answer_is_in_log(id)
+            || self.settled.lacks_log() && self.answer_is_in_log(id)
     }
 
     fn refuse(&mut self, id: RangeId) {
@@ -96,11 +96,12 @@ impl Engine {
         let not_held = self.slots_not_held(id, low + blocks);
         let not_readable = not_held.minus(self.ranges[id].rows.old_contents);
         let unreadable = not_readable.or(self.ranges[id].rows.unreadable);
-        let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
+        let doubtful = self.settled.lacks_log() && !touched.and(unreadable).is_empty();
         // Rows that a row sum proved are not in doubt, even if the log is gone.
         // A check of an array open read-only compares what a crash left, as it is.
         let checks = self.settings.read_only && ask == Ask::Scrub;
-        let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group) || checks;
+        let in_order =
+            self.is_settled_to(group, low + blocks) || self.grow.is_staged(group) || checks;
         let settled = self.ranges[id].rows.settling == Settling::Done || in_order && !doubtful;
         let blank = self.ranges[id].rows.state == RowState::Blank;
         let mut view = View {
@@ -122,7 +123,7 @@ impl Engine {
             (true, true) => Contents::Blank,
             (true, false) => Contents::Written,
         };
-        if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
+        if settled && !self.settled.lacks_log() && !self.slow.avoided().is_empty() {
             self.avoid_slow(id, &mut view);
         }
         view

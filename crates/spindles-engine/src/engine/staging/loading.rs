@@ -76,9 +76,7 @@ impl Engine {
 
     /// The array is lost. What the stage holds stays there, and no read is answered from places.
     fn load_fails(&mut self) {
-        self.unreplayed = true;
-        self.all_settled = false;
-        self.unplaced = None;
+        self.settled.leave_all(None);
         self.staging().life = Life::Off;
         self.staging().is_on = false;
         self.try_to_serve();

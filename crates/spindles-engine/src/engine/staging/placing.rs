@@ -6,7 +6,7 @@ use crate::{
     slots::SlotSet,
     stage::{Contents, Newest},
     staging::{FILL_TO_PLACE, IDLE_NS, Life},
-    stripe::{Owner, Stage},
+    stripe::Owner,
     system_io::Purpose,
 };
 use spindles_block::{BufferSlice, RequestError};
@@ -170,23 +170,17 @@ impl Engine {
         let taken = self.ranges.take();
         assert_eq!(taken, id, "the next free one");
         let group = self.ranges.group(id).index;
+        let owner = Owner::Stage { is_durable };
         let range = &mut self.ranges[id];
-        range.move_to(Stage::Starting);
-        range.owner = Owner::Stage { is_durable };
-        range.ask = Ask::Write;
-        range.group = group;
+        range.begin_own(owner, Ask::Write, group, row..row + rows.count);
         range.touched = rows.touched;
-        range.start = row;
-        range.low = row;
-        range.blocks = rows.count;
-        range.end = row + rows.count;
         self.start(id);
     }
 
     /// Handles the end of a stripe range that placed.
     pub(crate) fn staged_rows_placed(&mut self, id: RangeId, error: Option<RequestError>) {
         let range = &self.ranges[id];
-        let (touched, start, end) = (range.touched, range.start, range.end);
+        let (touched, start, end) = (range.touched, range.first_row(), range.end);
         let range_shape = range.shape;
         // The group may have been filled in for another stripe range only after this.
         for slot in touched.iter() {
