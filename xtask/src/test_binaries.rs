@@ -12,9 +12,8 @@ use std::time::Instant;
 /// Binaries run at once.
 const AT_ONCE: usize = 2;
 
-/// The binaries that take longest begin first. Tests of `io` wait for devices, so that those of the
-/// simulator have the processors.
-const LONGEST: &[&str] = &["io", "spindles_sim", "program", "spindles_lab"];
+/// The binaries that take longest begin first.
+const LONGEST: &[&str] = &["program", "spindles_sim", "spindles_lab", "io"];
 
 /// Binaries that run in two halves at the same time: the tests whose name has this text, and the
 /// others. Tests begin in the order of their names, so the longest ones would otherwise run last,
