@@ -13,6 +13,8 @@ pub enum HostError {
     Missing,
     /// The device is too small for the file system.
     TooSmall,
+    /// The device has more fragments than the file system can number.
+    TooLarge,
 }
 
 impl fmt::Display for HostError {
@@ -22,6 +24,10 @@ impl fmt::Display for HostError {
             Self::NoInodes => "the file system has no inodes left: choose a smaller -i in `mkfs`",
             Self::Missing => "the file does not exist",
             Self::TooSmall => "the device is too small for the file system",
+            Self::TooLarge => {
+                "the device is too large for the file system: choose smaller disks, or a larger -f \
+                 in `mkfs`"
+            }
         })
     }
 }

@@ -137,7 +137,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The device is too small.
+    /// The device is too small or too large.
     pub fn new(
         machine: Machine,
         row: &Row,

@@ -412,6 +412,23 @@ fn zfs_uses_the_disks_itself() {
 }
 
 /// The software of an array multiplies what the host says of arrays.
+/// An array that a file system can't number fails at once. To fill its 54 TB would take hours.
+#[test]
+fn an_array_too_large_for_a_file_system_is_not_filled() {
+    let text = "[[system]]\nname = \"it\"\ntarget = \"raid0(3)\"\nfs = \"ffs\"\n[[workload]]\nkind = \
+                \"iozone\"\nparameters = { size = \"1M\", record = \"64K\" }\n";
+    let large = TURN.replace("1048576", "35156250000");
+    let experiment = experiment(text, &hosted(&large));
+    let interrupt = AtomicBool::new(false);
+    let mut kept = Kept::default();
+    spindles_lab::run(&experiment, &options(&interrupt), &mut kept).unwrap();
+    assert!(!kept.runs.is_empty());
+    for run in &kept.runs {
+        let why = run.failed.as_deref().unwrap_or_default();
+        assert!(why.contains("too large for the file system"), "{why}");
+    }
+}
+
 #[test]
 fn software_costs_the_host() {
     let folder = tempfile::tempdir().unwrap();

@@ -36,6 +36,17 @@ pub struct Row {
     pub(crate) make: Make,
 }
 
+impl Row {
+    /// Checks that a device of this size can hold the file system.
+    ///
+    /// # Errors
+    ///
+    /// The device is too small or too large.
+    pub fn check(&self, device_bytes: u64, options: &Options) -> Result<(), HostError> {
+        (self.make)(device_bytes, options, false).map(drop)
+    }
+}
+
 /// Makes an empty file system on a device of that size; true if it spreads folders over groups.
 type Make = fn(u64, &Options, bool) -> Result<Box<dyn FileSystem>, HostError>;
 

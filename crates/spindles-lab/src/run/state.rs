@@ -343,6 +343,11 @@ impl<'a> Runner<'a> {
             Err(why) => return Ok(Err(why)),
         };
         let bytes = target.facts().bytes();
+        if let Some(fs) = &spec.modelled_fs
+            && let Err(error) = fs.row.check(bytes, &fs.options)
+        {
+            return Ok(Err(error.to_string()));
+        }
         // Of a target that is smaller, a replay uses all.
         let size_bytes = size_bytes.max(bytes / 100 * share_percent).min(bytes);
         let size_bytes = if is_spread { bytes } else { size_bytes };

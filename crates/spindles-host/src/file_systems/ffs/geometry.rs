@@ -42,6 +42,10 @@ impl Geometry {
         let fragment_bytes = options.fragment_bytes;
         let block_fragments = block_bytes / fragment_bytes;
         let inode_bytes = u64::from(options.inode_bytes);
+        // Fragments have numbers of 32 bits.
+        if u32::try_from(device_bytes / u64::from(fragment_bytes)).is_err() {
+            return Err(HostError::TooLarge);
+        }
         let largest = largest_group(block_bytes, fragment_bytes, inode_bytes);
         let group_bytes = match options.group_bytes {
             // Groups of the same size that cover the device.
@@ -53,8 +57,7 @@ impl Geometry {
         let group_fragments = group_blocks * block_fragments;
         let of_group = u64::from(group_blocks) * u64::from(block_bytes);
         let groups = device_bytes / of_group.max(1);
-        let device_fragments = device_bytes / u64::from(fragment_bytes);
-        if groups == 0 || u32::try_from(device_fragments).is_err() {
+        if groups == 0 {
             return Err(HostError::TooSmall);
         }
         let inodes_of_block = block_bytes / INODE_BYTES;

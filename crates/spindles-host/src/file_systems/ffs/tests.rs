@@ -123,11 +123,15 @@ fn full_file_systems_are_errors() {
         ffs.create(FileId(1), "no/file", &mut effects),
         Err(HostError::Missing)
     );
-    let options = options(&[], "").unwrap();
-    assert_eq!(
-        Ffs::new(8192, &options, true).unwrap_err(),
-        HostError::TooSmall
-    );
+    let error = |bytes, mkfs: &[&str]| {
+        let options = options(mkfs, "").unwrap();
+        super::ROW.check(bytes, &options).err()
+    };
+    assert_eq!(error(8192, &[]), Some(HostError::TooSmall));
+    // Fragments of 1 KiB, numbered with 32 bits.
+    assert_eq!(error((1 << 42) - 1024, &[]), None);
+    assert_eq!(error(1 << 42, &[]), Some(HostError::TooLarge));
+    assert_eq!(error(1 << 42, &["-f", "2048"]), None);
 }
 
 /// A folder and its files take as many writes as the original, and lie where it places them.
