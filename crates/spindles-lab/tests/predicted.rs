@@ -415,8 +415,15 @@ fn zfs_uses_the_disks_itself() {
 /// An array that a file system can't number fails at once. To fill its 54 TB would take hours.
 #[test]
 fn an_array_too_large_for_a_file_system_is_not_filled() {
-    let text = "[[system]]\nname = \"it\"\ntarget = \"raid0(3)\"\nfs = \"ffs\"\n[[workload]]\nkind = \
-                \"iozone\"\nparameters = { size = \"1M\", record = \"64K\" }\n";
+    let text = r#"
+        [[system]]
+        name = "it"
+        target = "raid0(3)"
+        fs = "ffs"
+        [[workload]]
+        kind = "iozone"
+        parameters = { size = "1M", record = "64K" }
+    "#;
     let large = TURN.replace("1048576", "35156250000");
     let experiment = experiment(text, &hosted(&large));
     let interrupt = AtomicBool::new(false);
