@@ -111,7 +111,8 @@ pub enum CantStage {
     /// The journal areas of members are too short.
     #[error(
         "the smallest member has room for a stage of {room}, and {needed} are needed: give a \
-         smaller --write-back-size, or members of at least {device}"
+         smaller --write-back-size, or create the array with --write-back on members of at least \
+         {device}"
     )]
     NoRoom {
         /// The most memory that the ring has room for.

@@ -276,7 +276,8 @@ impl fmt::Display for AssembleError {
             } => write!(
                 f,
                 "{first} and {second} are both member {member} of array '{array}': one is a copy \
-                 of the other, or the same device under another name; leave one out"
+                 of the other, or the same device under another name; leave one out: move \
+                 a copy elsewhere, or give the devices in place of the name"
             ),
             Self::SplitBrain {
                 one,

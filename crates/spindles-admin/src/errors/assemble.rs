@@ -127,7 +127,7 @@ pub enum AssembleError {
     #[error(
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be \
          newer than what is here (last written {}); what is written now can never be put together \
-         with that{}: bring the missing back, or go on without them by {}, or for \
+         with that{}: bring the missing members back, or go on without them by {}, or for \
          good by --degraded-writes allow{}",
         utc(*last_written_s),
         if *holds_last_writes {

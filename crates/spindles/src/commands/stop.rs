@@ -194,7 +194,7 @@ fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
     };
     bail!(
         "{path}, which is array '{name}', is in use {}: it is served as before. To stop it, first: \
-         {first}. What --force does to them says spindles stop --help",
+         {first}. `spindles stop --help` says what --force does to them",
         by_users(&users)
     )
 }

@@ -3,7 +3,8 @@
 use spindles_serve::control::{BadRequest, OPERATIONS_MAX, REQUEST_BYTES_MAX, VERSION, WAIT_MAX};
 
 /// The array is served for reading only.
-pub(crate) const READ_ONLY: &str = "the array is served for reading only";
+pub(crate) const READ_ONLY: &str =
+    "the array is served for reading only: stop it, and serve it without --read-only";
 
 /// The operation names no member.
 pub(crate) const NO_MEMBER: &str = "fail: give the device of the member, or its position";

@@ -187,7 +187,7 @@ fn of_assembling(error: &AssembleError) -> Option<String> {
                 .to_owned()
         }
         AssembleError::MayBeNewer { array, .. } => format!(
-            "`spindles set {} --degraded-writes allow --degraded` sets the latter",
+            "`spindles set {} --degraded-writes allow --degraded` sets that",
             shell_word(array)
         ),
         AssembleError::HoldsLastWrites { array, .. } => format!(

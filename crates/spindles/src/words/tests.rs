@@ -488,8 +488,8 @@ fn losses_by_a_wipe_are_described() {
         ),
         (
             member(unreadable),
-            "array 'pool' (0) loses member 1, and too many others: the array can't be read then, \
-             and array 'lake' around it loses a member",
+            "array 'pool' (0) loses member 1, leaving too few: the array can't be read then, and \
+             array 'lake' around it loses a member",
         ),
         (
             LossKind::OldJournal,

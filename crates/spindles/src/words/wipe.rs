@@ -82,7 +82,7 @@ fn fate(without: &Without, tense: Tense, loses: &str) -> String {
             format!(", and all others: the array is gone {then}, with all that it holds")
         }
         Without::Unreadable { others, around } => {
-            let others = if *others { ", and too many others" } else { "" };
+            let others = if *others { ", leaving too few" } else { "" };
             let around = around.as_ref().map_or_else(String::new, |around| {
                 format!(", and array '{around}' around it {loses} a member")
             });

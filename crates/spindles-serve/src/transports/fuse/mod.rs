@@ -191,7 +191,10 @@ impl Listener for Mounting {
 }
 
 fn failed(path: &Path, error: &io::Error) -> io::Error {
-    let what = format!("can't mount on {}: {error}", path.display());
+    let what = format!(
+        "can't mount on {}: {error}; --nbd needs no mount",
+        path.display()
+    );
     io::Error::other(what)
 }
 

@@ -65,7 +65,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let Some(server) = &found.server else {
         return Err(anyhow!(
             "no server of this user serves {called}, and only requests to a server are recorded: \
-             serve it first, as with `spindles serve {called}`"
+             serve it first, as with `spindles serve {called} --nbd 10809`"
         ));
     };
     let operation = TraceRecord {
