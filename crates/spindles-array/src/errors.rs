@@ -32,8 +32,8 @@ pub enum AttachError {
     },
     /// The device is no active member.
     #[error(
-        "{device} is not an active member of this array: `spindles rebuild` fills what is \
-         missing or not filled yet{}",
+        "{device} is not an active member of this array: rebuild members that are missing or \
+         not filled yet{}",
         listed("; active: ", active)
     )]
     NotActive {

@@ -46,7 +46,7 @@ pub enum Problem {
         nearest: Option<String>,
     },
     /// No preset has that name.
-    #[error("no such preset: `spindles model list` names all{}", near(.nearest.as_deref()))]
+    #[error("no such preset{}", near(.nearest.as_deref()))]
     UnknownPreset {
         /// The most similar name.
         nearest: Option<String>,

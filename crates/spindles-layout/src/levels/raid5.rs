@@ -11,7 +11,7 @@ pub(super) static LEVEL: Level = Level {
     members_min: 2,
     note: Some((
         3,
-        "raid5 on two members is a mirror in effect: take it only as a step from raid1, and grow it",
+        "raid5 on two members is a mirror in effect: take it as a step from raid1, and grow it",
     )),
     chunk_bytes: 64 << 10,
     redundancy: Redundancy::Parity(1),

@@ -97,15 +97,7 @@ impl Perform for Set {
         let names = arrays::names(&given.devices);
         let options = assembling(self.degraded, None);
         let mut report = None;
-        if let Some(allowed) = self.degraded_writes {
-            let host = arrays::host(&names, ui);
-            let set = set_degraded_writes(host, &options, allowed)?;
-            show_degraded_writes(&set.name, allowed, ui);
-            report = Some(ArrayReport {
-                degraded_writes: allowed,
-                ..set
-            });
-        }
+        // Some arrays refuse a stage: this setting comes first.
         if let Some(mode) = self.write_back {
             let wanted = Wanted {
                 mode: mode.into(),
@@ -114,6 +106,15 @@ impl Perform for Set {
             let set = set_write_back(arrays::host(&names, ui), &options, wanted)?;
             show_write_back(&set, ui);
             report = Some(set);
+        }
+        if let Some(allowed) = self.degraded_writes {
+            let host = arrays::host(&names, ui);
+            let set = set_degraded_writes(host, &options, allowed)?;
+            show_degraded_writes(&set.name, allowed, ui);
+            report = Some(ArrayReport {
+                degraded_writes: allowed,
+                ..set
+            });
         }
         let report = if let Some(report) = report {
             report

@@ -135,7 +135,10 @@ fn an_array_that_can_have_no_stage_says_why_and_stays_as_it_is() {
     assert_eq!(world.contents(), before);
     world.does("create pool raid10(a,b,c,d)");
     let before = world.contents();
-    world.refuses("set pool --write-back on", 1, &["levels with parity"]);
+    // A refused command sets nothing, also if it has another setting.
+    let both = "set pool --degraded-writes allow --write-back on";
+    world.refuses(both, 1, &["levels with parity"]);
+    assert_eq!(world.contents(), before);
     // Here the log takes all of the journal areas.
     world.does("create small raid5(a,b,c) --force");
     let small = world.contents();
