@@ -110,9 +110,9 @@ pub enum CantStage {
     },
     /// The journal areas of members are too short.
     #[error(
-        "the smallest member has room for a stage of {room}, and {needed} are needed: give a \
-         smaller --write-back-size, or create the array with --write-back on members of at least \
-         {device}"
+        "the smallest member has room for a stage of {room}, and {needed} are needed: {}create the \
+         array with --write-back on members of at least {device}",
+        if room.0 < MEMORY_BYTES_MIN { "" } else { "give a smaller --write-back-size, or " }
     )]
     NoRoom {
         /// The most memory that the ring has room for.

@@ -51,12 +51,15 @@ pub fn in_folder(device: &str) -> &'static str {
     }
 }
 
-/// Returns a hint for a bare name that is not in this folder.
-fn not_elsewhere(device: &str, source: &io::Error) -> &'static str {
-    if in_folder(device).is_empty() || source.kind() != io::ErrorKind::NotFound {
-        return "";
+/// Returns the remedy for missing rights, and for a bare name that is not in this folder.
+fn io_remedy(device: &str, source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => ": become root, or get the right to read and write it",
+        io::ErrorKind::NotFound if !in_folder(device).is_empty() => {
+            ": check the name, or give the whole path of what is not in this folder"
+        }
+        _ => "",
     }
-    ": check the name, or give the whole path of what is not in this folder"
 }
 
 /// Why a target could not be opened.
@@ -64,7 +67,7 @@ fn not_elsewhere(device: &str, source: &io::Error) -> &'static str {
 #[non_exhaustive]
 pub enum OpenError {
     /// A system call failed.
-    #[error("can't {action} {device}: {source}{}", not_elsewhere(device, source))]
+    #[error("can't {action} {device}: {source}{}", io_remedy(device, source))]
     Io {
         /// The device as the user named it.
         device: String,
@@ -329,5 +332,29 @@ pub fn failed(device: &str, action: &'static str, source: io::Error) -> OpenErro
         device: device.to_owned(),
         action,
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cant_open(device: &str, kind: io::ErrorKind) -> String {
+        let error = OpenError::Io {
+            device: device.to_owned(),
+            action: "open",
+            source: kind.into(),
+        };
+        error.to_string()
+    }
+
+    #[test]
+    fn missing_rights_and_names_have_a_remedy() {
+        let denied = cant_open("/dev/sda", io::ErrorKind::PermissionDenied);
+        assert!(denied.ends_with(": become root, or get the right to read and write it"));
+        let bare = cant_open("disk", io::ErrorKind::NotFound);
+        assert!(bare.contains("check the name"), "{bare}");
+        let path = cant_open("/dev/sda", io::ErrorKind::NotFound);
+        assert!(!path.contains("in this folder"), "{path}");
     }
 }

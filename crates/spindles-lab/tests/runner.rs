@@ -730,7 +730,7 @@ fn arrays_of_every_kind_are_targets() {
     assert!(
         refused
             .to_string()
-            .ends_with("would be lost: use --force to overwrite it"),
+            .ends_with("would be lost: use --force to overwrite them"),
         "{refused}"
     );
 }

@@ -32,13 +32,25 @@ impl Loop {
             let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(format!("no loop devices here: {reason}"));
         }
-        Ok(Self(
-            String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        ))
+        let device = Self(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        if !arguments.contains(&"--read-only") {
+            device.allow_writes();
+        }
+        Ok(device)
     }
 }
 
 impl Loop {
+    /// Removes a write protection that a test left when it was killed: it outlives the detaching.
+    fn allow_writes(&self) {
+        let name = self.0.trim_start_matches("/dev/");
+        let is_protected = std::fs::read_to_string(format!("/sys/block/{name}/ro"));
+        if is_protected.is_ok_and(|text| text.trim() == "1") {
+            let status = Command::new("blockdev").args(["--setrw", &self.0]).status();
+            assert!(status.is_ok_and(|status| status.success()), "{name}");
+        }
+    }
+
     /// Detaches it once its last user has closed it, and does not wait for that.
     pub(crate) fn detach_later(self) {
         self.detach();

@@ -481,10 +481,12 @@ fn check_system(
     for name in named.iter().filter(|name| !is_made_later(spec, name)) {
         is_there(name).map_err(system)?;
     }
-    if let (Some(why), Some(device), false) = (destroyed_by(experiment, spec), named.first(), force)
-    {
+    let destroyed = destroyed_by(experiment, spec).filter(|_| !force && !named.is_empty());
+    if let Some(why) = destroyed {
+        let all = named.join(", ");
+        let them = if named.len() > 1 { "them" } else { "it" };
         return Err(system(format!(
-            "{why}, and the contents of {device} would be lost: use --force to overwrite it"
+            "{why}, and the contents of {all} would be lost: use --force to overwrite {them}"
         )));
     }
     Ok(members)
@@ -545,6 +547,9 @@ fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<()
             return Err(wrong(experiment, None, what));
         }
         if most > 0 && !force {
+            for path in paths {
+                is_there(path).map_err(|what| wrong(experiment, None, what))?;
+            }
             let all = paths.join(", ");
             let what =
                 format!("the contents of {all} would be lost: use --force to overwrite them");

@@ -232,6 +232,16 @@ fn schema(matches: &ArgMatches) -> String {
     name
 }
 
+/// Returns true if a refused `create` may have given the array in other words, as `--level`.
+fn lacks_array(kind: ErrorKind, text: &str) -> bool {
+    let is_option = text.contains("argument '-") && !text.contains("argument '--level");
+    match kind {
+        ErrorKind::MissingRequiredArgument => true,
+        ErrorKind::UnknownArgument => !is_option,
+        _ => false,
+    }
+}
+
 /// Prints the requested help, or else what is wrong with the command line.
 fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
     let mut text = error.render().to_string();
@@ -245,9 +255,9 @@ fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
         };
         text = text.replace(&why.to_string(), wanted);
     }
-    if error.kind() == ErrorKind::UnknownArgument && text.contains("Usage: spindles create ") {
-        text +=
-            "\nLevel and members are one word: spindles create pool 'raid5(a.img,b.img,c.img)'\n";
+    if text.contains("Usage: spindles create ") && lacks_array(error.kind(), &text) {
+        text += "\nThe name comes first, then level and members as one word: spindles create pool \
+                 'raid5(a.img,b.img,c.img)'\n";
     }
     if !error.use_stderr() {
         ui.help(&text);

@@ -3,7 +3,7 @@
 use crate::documents::traces::{GAP_PERCENTS, Shape};
 use std::fmt::Write as _;
 
-/// Formats a time in the unit that suits it: `85 us`, `12.3 ms`, `2.5 h`.
+/// Formats a time in the unit that suits it: `85 µs`, `12.3 ms`, `2.5 h`.
 pub(crate) fn time(ns: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     time_of(ns as f64)
@@ -16,7 +16,7 @@ pub(crate) fn time_of(ns: f64) -> String {
         (1e9 * 120.0, "min"),
         (1e9, "s"),
         (1e6, "ms"),
-        (1e3, "us"),
+        (1e3, "µs"),
     ];
     let unit = UNITS.iter().find(|(least, _)| ns >= *least);
     let (divisor, name) = match unit {
@@ -84,8 +84,8 @@ mod tests {
         for (ns, text) in [
             (0, "0 ns"),
             (999, "999 ns"),
-            (1500, "1.50 us"),
-            (85_000, "85.0 us"),
+            (1500, "1.50 µs"),
+            (85_000, "85.0 µs"),
             (12_345_678, "12.3 ms"),
             (119_000_000_000, "119 s"),
             (150_000_000_000, "2.50 min"),
