@@ -33,14 +33,10 @@ impl Loop {
             return Err(format!("no loop devices here: {reason}"));
         }
         let device = Self(String::from_utf8_lossy(&output.stdout).trim().to_owned());
-        if !arguments.contains(&"--read-only") {
-            device.allow_writes();
-        }
+        device.allow_writes();
         Ok(device)
     }
-}
 
-impl Loop {
     /// Removes a write protection that a test left when it was killed: it outlives the detaching.
     fn allow_writes(&self) {
         let name = self.0.trim_start_matches("/dev/");

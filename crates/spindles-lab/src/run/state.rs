@@ -335,9 +335,6 @@ impl<'a> Runner<'a> {
         if exists || size_bytes == 0 && share_percent == 0 && !is_spread {
             return Ok(Ok(under_test));
         }
-        let what = format!("filling {}", spec.name);
-        let done = self.outcome.runs.into();
-        self.observer.progress(done, self.total, &what);
         let target = match under_test.system.open() {
             Ok(target) => under_test.open.insert(target),
             Err(why) => return Ok(Err(why)),
@@ -348,6 +345,9 @@ impl<'a> Runner<'a> {
         {
             return Ok(Err(error.to_string()));
         }
+        let what = format!("filling {}", spec.name);
+        let done = self.outcome.runs.into();
+        self.observer.progress(done, self.total, &what);
         // Of a target that is smaller, a replay uses all.
         let size_bytes = size_bytes.max(bytes / 100 * share_percent).min(bytes);
         let size_bytes = if is_spread { bytes } else { size_bytes };

@@ -38,7 +38,7 @@ use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE};
 use crate::output;
 use crate::plain;
 use crate::ui::Ui;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -232,12 +232,13 @@ fn schema(matches: &ArgMatches) -> String {
     name
 }
 
-/// Returns true if a refused `create` may have given the array in other words, as `--level`.
-fn lacks_array(kind: ErrorKind, text: &str) -> bool {
-    let is_option = text.contains("argument '-") && !text.contains("argument '--level");
-    match kind {
-        ErrorKind::MissingRequiredArgument => true,
-        ErrorKind::UnknownArgument => !is_option,
+/// Returns true if a refused `create` lacks the array, or has it in other words, as `--level`.
+fn lacks_array(error: &clap::Error) -> bool {
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::MissingRequiredArgument, _) => true,
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => {
+            word == "--level" || !word.starts_with('-')
+        }
         _ => false,
     }
 }
@@ -255,7 +256,7 @@ fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
         };
         text = text.replace(&why.to_string(), wanted);
     }
-    if text.contains("Usage: spindles create ") && lacks_array(error.kind(), &text) {
+    if text.contains("Usage: spindles create ") && lacks_array(error) {
         text += "\nThe name comes first, then level and members as one word: spindles create pool \
                  'raid5(a.img,b.img,c.img)'\n";
     }

@@ -142,7 +142,10 @@ fn an_array_that_can_have_no_stage_says_why_and_stays_as_it_is() {
     // Here the log takes all of the journal areas.
     world.does("create small raid5(a,b,c) --force");
     let small = world.contents();
-    let why = ["room for a stage of 0 bytes", "members of at least 384 MiB"];
+    let why = [
+        "room for a stage of 0 bytes, and 2 MiB are needed: create the array with --write-back",
+        "members of at least 384 MiB",
+    ];
     world.refuses("set small --write-back on", 1, &why);
     assert_eq!(world.contents(), small);
     assert_ne!(small, before);
