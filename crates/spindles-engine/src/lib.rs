@@ -60,6 +60,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod agenda;
 mod bad_blocks;
 mod bitmaps;
 mod bits;

@@ -2,45 +2,16 @@
 
 use crate::{
     Engine,
-    durable::{DurableBlocks, Loading, Row, Waiter},
-    jobs::replace::Input,
-    log::replay::Input as ReplayInput,
-    output::OutReason,
+    agenda::Due,
+    durable::{DurableBlocks, Loading, Row},
+    output::{Event, OutReason, Output},
     system_io::Purpose,
-    waits::WaitFor,
 };
-use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{AreaKind, BITMAPS};
 
 impl Engine {
-    /// Returns the present members, and those being filled.
-    pub(crate) fn present(&self) -> MemberSet {
-        MemberSet::all(self.geometry.members()).difference(self.members.missing())
-    }
-
-    /// Returns the first block of an area on the device of a member, or on the replacement device.
-    pub(crate) fn area_block(&self, member: MemberIndex, area: AreaKind) -> BlockIndex {
-        let persistence = self.metadata.persistence().expect("stored");
-        let device = if member == self.replacement() {
-            self.replace.device_of_bitmaps()
-        } else {
-            persistence.devices[usize::from(member.0)].as_ref()
-        };
-        let device = device.expect("a present device has a record");
-        let area = device.area(area).expect("checked when it was decoded");
-        BlockIndex(area.offset_bytes / u64::from(self.settings.block_size.bytes()))
-    }
-
-    /// Returns the blocks of an area.
-    pub(crate) fn blocks_of(&self, area: AreaKind) -> &DurableBlocks {
-        match area {
-            AreaKind::SUPERBLOCK => self.metadata.slot(),
-            AreaKind::BAD_BLOCKS => self.bad.blocks_kept(),
-            bitmap => self.regions.bitmap(bitmap).blocks(),
-        }
-    }
-
-    fn blocks_of_mut(&mut self, area: AreaKind) -> &mut DurableBlocks {
+    pub(crate) fn blocks_of_mut(&mut self, area: AreaKind) -> &mut DurableBlocks {
         match area {
             AreaKind::BAD_BLOCKS => self.bad.blocks_kept_mut(),
             bitmap => self.regions.bitmap_mut(bitmap).blocks_mut(),
@@ -125,89 +96,6 @@ impl Engine {
                 self.metadata_buffer.slice(place, 0),
             );
         }
-    }
-
-    /// Handles the result of a write of an area.
-    pub(crate) fn area_written(
-        &mut self,
-        area: AreaKind,
-        member: MemberIndex,
-        result: MemberResult,
-    ) {
-        self.system_io_failed(member, result);
-        let Some(blocks) = self.blocks_of_mut(area).ended() else {
-            return;
-        };
-        let stopped = self.metadata.is_broken();
-        if area != AreaKind::BAD_BLOCKS {
-            self.regions.bitmap_mut(area).end_write(blocks, stopped);
-        }
-        self.continue_after(area);
-    }
-
-    /// Continues the work that waits for a write of an area. Later changes are not durable yet.
-    pub(crate) fn continue_after(&mut self, area: AreaKind) {
-        let row = Row::of(area);
-        self.wake_all(row.next);
-        if self.blocks_of(area).are_stored() || self.metadata.is_broken() {
-            self.wake_all(row.wakes);
-        }
-    }
-
-    /// Continues work, in this order.
-    pub(crate) fn wake_all(&mut self, waiters: &[Waiter]) {
-        for &waiter in waiters {
-            match waiter {
-                Waiter::Update => self.begin_update(),
-                Waiter::Bitmaps => self.write_bitmaps(),
-                Waiter::List => self.write_area(AreaKind::BAD_BLOCKS),
-                Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
-                Waiter::OtherSlot => self.want_update(),
-                Waiter::OnUpdate => self.waits.wake(WaitFor::Superblocks),
-                Waiter::OnRegion => self.waits.wake(WaitFor::Region),
-                Waiter::OnList => self.waits.wake(WaitFor::BadBlocks),
-                Waiter::OnAny => self.waits.wake_all(),
-                Waiter::Logging => self.log_abandons(),
-                Waiter::BadOut => self.bad_blocks_are_out(),
-                Waiter::Journal => self.log_recorded(),
-                Waiter::Replay => self.step_replay(ReplayInput::Recorded),
-                Waiter::Listed => self.step_replay(ReplayInput::Listed),
-                Waiter::Replace => self.step_replace(Input::Recorded),
-                Waiter::Growth => self.growth_recorded(),
-                Waiter::Extension => self.extension_recorded(),
-                Waiter::Opening => self.try_to_serve(),
-                Waiter::Rebuilt if self.metadata.is_broken() => {}
-                Waiter::Rebuilt => self.announce_rebuilt(),
-                Waiter::Zeroing => self.zeroing_goes_on(),
-                Waiter::Releases => self.pump_releases(),
-            }
-        }
-    }
-
-    /// Returns true if the members store both bitmaps as they are in memory.
-    pub(crate) fn bitmaps_are_stored(&self) -> bool {
-        let are_stored = |area| self.blocks_of(area).are_stored();
-        !self.regions.are_stored() || BITMAPS.into_iter().all(are_stored)
-    }
-
-    /// Returns true if the members store the list of bad blocks as it is in memory. Until then no
-    /// request is acknowledged.
-    #[inline]
-    pub(crate) fn bad_blocks_are_stored(&self) -> bool {
-        self.bad.blocks_kept().are_stored() || self.metadata.is_broken()
-    }
-
-    /// Returns true if no bitmap and no part of the list of bad blocks is being written. Blocks may
-    /// be left to write that matter only when a member goes out.
-    pub(crate) fn areas_are_quiet(&self) -> bool {
-        let areas = [
-            AreaKind::DIRTY_BITMAP,
-            AreaKind::WRITTEN_BITMAP,
-            AreaKind::BAD_BLOCKS,
-        ];
-        areas
-            .into_iter()
-            .all(|area| self.blocks_of(area).is_quiet())
     }
 
     // ---- reading ------------------------------------------------------------------------------
@@ -328,5 +216,24 @@ impl Engine {
             AreaKind::BAD_BLOCKS => self.bad.agrees(array, block, bytes),
             bitmap => self.regions.bitmap(bitmap).agrees(array, block, bytes),
         })
+    }
+
+    /// Asks for an update, because the contents of the superblocks changed.
+    pub(crate) fn want_update(&mut self) {
+        if self.metadata.persistence().is_some() {
+            self.metadata.slot_mut().want(0);
+            self.agenda.add(Due::Update);
+        }
+    }
+
+    /// Stops writing, because a change that must be durable before further writes can't be made
+    /// durable. Wakes every stripe range, job and replay that waits for that change.
+    pub(crate) fn stop_writing(&mut self) {
+        if !self.metadata.is_broken() && !self.has_failed() {
+            // Otherwise it was reported before.
+            self.outbox.put(Output::Event(Event::WritingStopped));
+        }
+        self.metadata.stop();
+        self.agenda.add(Due::Stopped);
     }
 }

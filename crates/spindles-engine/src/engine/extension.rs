@@ -1,7 +1,9 @@
 //! Extends an array on its members, with the first superblock update.
 
 use crate::{
-    Engine, index,
+    Engine,
+    agenda::Due,
+    index,
     output::{Event, Output},
 };
 
@@ -28,7 +30,7 @@ impl Engine {
             return;
         };
         if next.is_empty() {
-            return self.begin_update();
+            return self.agenda.add(Due::Update);
         }
         for region in next {
             self.want_zeroing(region);

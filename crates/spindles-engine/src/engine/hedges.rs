@@ -53,11 +53,6 @@ impl Engine {
         }
     }
 
-    /// Returns the number of stripe ranges for requests, including those for hedges.
-    pub(crate) fn client_ranges(&self) -> u32 {
-        self.settings.limits.ranges + self.hedges.ranges()
-    }
-
     /// Checks the reads that wait at members, if it is time to.
     pub(crate) fn look_at_waiting(&mut self) {
         let due = self

@@ -11,15 +11,10 @@
 //! a member that was made before the opening is then two generations behind.
 
 use crate::{
-    Engine, Mutation,
-    durable::AFTER_STOP,
-    extension::Extension,
-    metadata::recorded,
-    output::{Event, Output},
-    system_io::Purpose,
+    Engine, Mutation, agenda::Due, extension::Extension, metadata::recorded, system_io::Purpose,
 };
 use core::mem::discriminant;
-use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_format::AreaKind;
 
 /// Something that must end before the wanted update begins.
@@ -68,25 +63,6 @@ impl Engine {
         self.metadata.persistence().is_some()
             && self.settings.policy.resync_after_crash
             && (self.geometry.redundancy() > 0 || self.has_checksums())
-    }
-
-    /// Stops writing, because a change that must be durable before further writes can't be made
-    /// durable. Wakes every stripe range, job and replay that waits for that change.
-    pub(crate) fn stop_writing(&mut self) {
-        if !self.metadata.is_broken() && !self.has_failed() {
-            // Otherwise it was reported before.
-            self.outbox.put(Output::Event(Event::WritingStopped));
-        }
-        self.metadata.stop();
-        self.wake_all(AFTER_STOP);
-    }
-
-    /// Asks for an update, because the contents of the superblocks changed.
-    pub(crate) fn want_update(&mut self) {
-        if self.metadata.persistence().is_some() {
-            self.metadata.slot_mut().want(0);
-            self.begin_update();
-        }
     }
 
     /// Begins the wanted update, unless the state found at opening is unknown yet, or not durable.
@@ -209,28 +185,18 @@ impl Engine {
         }
     }
 
-    /// Handles the result of a superblock write.
-    pub(crate) fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
-        self.metadata.slot_mut().ended();
-        if self.replace.is_telling() {
-            return self.replacement_told(result);
-        }
-        self.system_io_failed(member, result);
-        self.update_written();
-    }
-
-    /// Continues when all writes of an update are back.
-    fn update_written(&mut self) {
-        if self.metadata.slot().is_quiet() {
-            self.metadata.slot_written();
-            self.continue_after(AreaKind::SUPERBLOCK);
-        }
-    }
-
     /// Forgets the bad blocks of members that all superblocks record as out.
     pub(crate) fn bad_blocks_are_out(&mut self) {
         if let Some(out) = self.metadata.updated() {
             self.forget_bad_blocks(out);
+        }
+    }
+
+    /// Continues when all writes of an update are back.
+    pub(crate) fn update_written(&mut self) {
+        if self.metadata.slot().is_quiet() {
+            self.metadata.slot_written();
+            self.agenda.add(Due::Recorded);
         }
     }
 }

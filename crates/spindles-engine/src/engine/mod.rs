@@ -3,6 +3,8 @@
 mod bad_blocks;
 mod checksums;
 mod closing;
+mod context;
+mod dispatch;
 mod durable;
 mod extension;
 mod faults;
@@ -25,6 +27,7 @@ mod zeroing;
 
 use crate::{
     REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO,
+    agenda::Agenda,
     bad_blocks::BadList,
     checksums::Pages,
     config::Limits,
@@ -45,7 +48,6 @@ use crate::{
     },
     locks::Locks,
     log::Log,
-    member::ArrayState,
     members::Members,
     membership::{Change, Membership},
     metadata::Metadata,
@@ -62,7 +64,7 @@ use crate::{
     slow::Slow,
     staging::{STAGE_STEP, Staging},
     stripe::Ranges,
-    system_io::{MetadataBuffer, Purpose},
+    system_io::MetadataBuffer,
     waits::Waits,
     workspace::{Scratch, Workspace},
     zeroing::Zeroing,
@@ -166,6 +168,7 @@ pub struct Engine {
     waits: Waits,
     locks: Locks,
     outbox: Outbox,
+    agenda: Agenda,
     metadata: Metadata,
     regions: Regions,
     first_touch: FirstTouch,
@@ -190,12 +193,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
-    pub fn scratch_blocks(&self) -> u32 {
-        let staged = self.staging.as_ref().map_or(0, Staging::memory_blocks);
-        self.scratch.blocks(self.ranges.count()) + staged + self.grow.buffer_blocks()
-    }
-
     /// Returns the most member I/Os that one member can have in flight. An array below must take as
     /// many.
     pub fn member_ios_per_member_max(&self) -> u32 {
@@ -230,16 +227,6 @@ impl Engine {
         Some(&persistence.array)
     }
 
-    /// Returns true if write-zeroes moves no bytes on any present member.
-    pub fn zeroes_without_moving_bytes(&self) -> bool {
-        self.first_touch.zeroes_on(self.present())
-    }
-
-    /// Returns true if all present members take space only for written blocks.
-    pub fn is_thin(&self) -> bool {
-        self.first_touch.are_thin(self.present())
-    }
-
     /// Returns true if a crash may leave a block torn.
     pub fn tears(&self) -> bool {
         self.settings.tears
@@ -248,18 +235,6 @@ impl Engine {
     /// Returns the addressing unit.
     pub fn block_size(&self) -> BlockSize {
         self.settings.block_size
-    }
-
-    #[cfg(feature = "canary")]
-    pub(crate) fn mutated(&self, fault: Mutation) -> bool {
-        self.settings.mutation == fault
-    }
-
-    #[cfg(not(feature = "canary"))]
-    #[expect(clippy::unused_self, reason = "the same as with the feature")]
-    #[inline]
-    pub(crate) fn mutated(&self, _fault: Mutation) -> bool {
-        false
     }
 
     /// Takes a request and reserves everything that it will ever need, or takes nothing. The reply
@@ -540,22 +515,21 @@ impl Engine {
         survives
     }
 
-    /// Returns true if a member is out. I/O still issued to it was planned for its former device.
-    /// It must not reach a device that waits for the position: drivers answer that the member is
-    /// gone.
-    pub fn is_out(&self, member: MemberIndex) -> bool {
-        member.0 < self.geometry.members() && self.members.missing().contains(member)
-    }
-
-    /// Returns the state of the array.
-    pub fn state(&self) -> ArrayState {
-        ArrayState::of(&self.geometry, self.members.lost())
-    }
-
     /// Continues everything that can continue.
     #[inline]
     pub(crate) fn pump(&mut self, now: Instant) {
+        loop {
+            self.pump_once(now);
+            if self.agenda.is_empty() {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn pump_once(&mut self, now: Instant) {
         if self.waits.any_ready()
+            || !self.agenda.is_empty()
             || self.requests.any_waiting()
             || self.jobs.any()
             || self.holds_back()
@@ -574,7 +548,9 @@ impl Engine {
     #[inline(never)]
     fn pump_all(&mut self, now: Instant) {
         loop {
-            if let Some(range) = self.waits.next_ready() {
+            if let Some(due) = self.agenda.next() {
+                self.carry_out(due);
+            } else if let Some(range) = self.waits.next_ready() {
                 self.run(range);
             } else if !self.advance_backlog()
                 && !self.pump_repairs()
@@ -590,37 +566,5 @@ impl Engine {
         }
         self.pump_closing();
         self.write_pages();
-    }
-
-    fn idle(&self) -> bool {
-        self.requests.all_free() && !self.faults.has_repairs() && self.is_quiet()
-    }
-
-    /// Returns true if no new work may begin: the opening is not complete, a device waits to take
-    /// its position, or a replacement or a growth needs the members to be quiet.
-    #[inline]
-    pub(crate) fn holds_back(&self) -> bool {
-        !self.opening.is_serving()
-            || self.rebuild.somebody_joins()
-            || self.replace.holds_back()
-            || self.grow.holds_back()
-    }
-
-    /// Returns true if nothing is under way on any member, although requests may wait.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.ranges.all_free()
-            && !self.metadata.busy()
-            && !self.opening.is_finding()
-            && self.zeroing.is_idle()
-            && self.regions.sweep_is_idle()
-            && self.areas_are_quiet()
-            && self.inspection.is_quiet()
-            && self.rebuild.is_quiet()
-            && self.own_flushes.is_quiet(Purpose::ReplaceFlush)
-            && self.opening.replay().is_none()
-            && self.log.is_idle()
-            && self.pages.as_ref().is_none_or(Pages::is_quiet)
-            && self.grow.is_quiet()
-            && self.stage_is_quiet()
     }
 }

@@ -3,6 +3,7 @@
 use super::{Closing, Settings};
 use crate::{
     Engine,
+    agenda::Agenda,
     bad_blocks::BadList,
     bitmaps::Bitmap,
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
@@ -312,6 +313,7 @@ impl Engine {
             // One more for the array's own request, and those of hedges.
             requests: Requests::new(config.limits.requests, 1 + index(hedges.most())),
             outbox: Outbox::new(outputs_max(&config, shape, count)),
+            agenda: Agenda::default(),
             first_touch: FirstTouch::new(config.zeroes_without_moving_bytes, config.thin),
             zeroing: Zeroing::new(areas.region_count, config.geometry.members(), count),
             jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),

@@ -52,11 +52,6 @@ impl Engine {
         self.metadata.is_broken()
     }
 
-    /// Returns true if redundancy is known to agree with data everywhere.
-    pub fn is_settled(&self) -> bool {
-        self.settled.everywhere() && !self.opening.is_finding() && self.opening.replay().is_none()
-    }
-
     /// Returns true if a stripe range may be planned: its region is not being released, and the
     /// members hold the array's contents there. Otherwise the stripe range waits.
     pub(crate) fn region_is_open(&mut self, id: RangeId) -> bool {
@@ -93,13 +88,6 @@ impl Engine {
         if self.regions.sweep_is_due(now) {
             self.begin_sweep();
         }
-    }
-
-    /// Returns true if dirty bits may be cleared. Bits stay set while a member is missing or being
-    /// filled, to record the regions that the member lacks.
-    fn may_clear(&self) -> bool {
-        (self.members.lost().is_empty() || self.mutated(Mutation::ClearBitWhileOut))
-            && !self.metadata.is_broken()
     }
 
     fn begin_sweep(&mut self) {

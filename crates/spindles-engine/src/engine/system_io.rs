@@ -1,9 +1,7 @@
 //! Issues the engine's own member I/O, and dispatches the results.
 
 use crate::{
-    Engine, JOURNAL_DEVICE, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
-    jobs::rebuild::Input as RebuildInput,
-    log::replay::Input as ReplayInput,
+    Engine, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
     output::{IoPurpose, OutReason, Output},
     plan::{Ask, Strategy},
     stripe::{Past, Stage, Way},
@@ -12,10 +10,9 @@ use crate::{
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
-use spindles_format::AreaKind;
 
 /// Returns the frame of a page of checksums; `None` if the I/O is not of a page.
-fn page_io(id: MemberIoId) -> Option<u32> {
+pub(super) fn page_io(id: MemberIoId) -> Option<u32> {
     (id.0 & PAGE_IO != 0).then_some(id.0 & (REPLACEMENT - 1))
 }
 
@@ -140,82 +137,6 @@ impl Engine {
             IoPurpose::WriteFlush
         } else {
             IoPurpose::Data
-        }
-    }
-
-    /// Handles the result of an I/O of the engine itself.
-    #[cold]
-    pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
-        if let Some(frame) = page_io(id) {
-            if id.0 & REPLACEMENT != 0 {
-                self.replacement_failed(result);
-                return self.page_io_done(frame, Ok(()));
-            }
-            return self.page_io_done(frame, result);
-        }
-        let (purpose, member) = Purpose::of(id);
-        if let Some(read) = self.metadata_buffer.read_of(purpose, member) {
-            read.take_if(|read| read.id == id);
-        }
-        let result = if member == self.replacement() {
-            self.replacement_failed(result);
-            Ok(())
-        } else {
-            result
-        };
-        match purpose {
-            Purpose::Superblock => self.superblock_written(member, result),
-            Purpose::BitmapRead | Purpose::BadBlocksRead => self.area_read(member, result),
-            Purpose::DirtyBitmap => self.area_written(AreaKind::DIRTY_BITMAP, member, result),
-            Purpose::WrittenBitmap => self.area_written(AreaKind::WRITTEN_BITMAP, member, result),
-            Purpose::BadBlocks => self.area_written(AreaKind::BAD_BLOCKS, member, result),
-            Purpose::Zeroing => self.zeroed(member, result),
-            Purpose::JournalStamp => self.log_stamped(result),
-            Purpose::JournalBatch | Purpose::JournalCommit => self.batch_io_done(member, result),
-            Purpose::JournalScan => self.journal_read(member, result),
-            Purpose::GrowChecksums => self.staged_checksums_done(member, result),
-            Purpose::Inspection => self.inspected(member, result),
-            Purpose::InspectionRepair => self.stamp_repaired(result),
-            Purpose::StageDescriptor => self.stage_described(member, result),
-            Purpose::StageBatch => self.column_written(member, result),
-            Purpose::StageRead | Purpose::StageRepair => self.load_io_done(member, result),
-            Purpose::StageTail => self.tail_written(member, result),
-            flush => self.flush_ended(flush, member, result),
-        }
-    }
-
-    /// Handles the end of a counted flush.
-    fn flush_ended(&mut self, purpose: Purpose, member: MemberIndex, result: MemberResult) {
-        match (purpose, result) {
-            (_, result) if member == JOURNAL_DEVICE => self.log_failed(member, result),
-            (Purpose::RebuildFlush, Err(error)) => {
-                self.put_out(member, OutReason::Error(error));
-            }
-            (_, result) => self.system_io_failed(member, result),
-        }
-        if self.own_flushes.ended(purpose) {
-            self.flushed(purpose, member);
-        }
-    }
-
-    /// Continues the work that waits for the flushes with a purpose. `member` answered last.
-    fn flushed(&mut self, purpose: Purpose, member: MemberIndex) {
-        match purpose {
-            Purpose::OpeningFlush => self.opening_goes_on(),
-            Purpose::ClosingFlush => self.mark_closed(),
-            Purpose::ZeroingFlush => self.zeroing_flushed(),
-            Purpose::SweepFlush => self.sweep_flushed(),
-            Purpose::RebuildFlush => self.step_rebuild(RebuildInput::Flushed),
-            Purpose::JournalStart => self.log_start_flushed(),
-            Purpose::JournalRelease => self.log_release_flushed(),
-            Purpose::ReplayFlush => self.step_replay(ReplayInput::Flushed),
-            Purpose::ReplaceFlush => self.replace_flushed(member),
-            Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
-            Purpose::OutFlush => self.begin_update(),
-            Purpose::ScrubFlush => self.inspection.flushed(),
-            Purpose::StageFlush => self.staging().pass_flushed(),
-            Purpose::StageRelease => self.staging().release_flushed(),
-            purpose => panic!("{purpose:?} is no counted flush"),
         }
     }
 

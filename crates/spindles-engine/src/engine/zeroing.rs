@@ -75,16 +75,6 @@ impl Engine {
         }
     }
 
-    /// Returns true if rows that a write waits for become blank instead of zeros.
-    pub(crate) fn makes_rows_blank(&self) -> bool {
-        self.log.exists()
-            && self.has_checksums()
-            && self.shape.may_be_blank()
-            && !self.zeroes_without_moving_bytes()
-            && !self.regions.has_older()
-            && self.extension.is_none()
-    }
-
     /// Lets all members prepare these regions. Returns the number of members that write.
     fn prepare(&mut self, regions: &Range<u64>, blank: bool) -> u32 {
         let first = self.regions.groups(regions.start).start;

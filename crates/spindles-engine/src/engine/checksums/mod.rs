@@ -43,12 +43,6 @@ impl Engine {
         checksums.map_or(data, |checksums| checksums.min(data)).0
     }
 
-    /// Returns true if blocks have checksums.
-    #[inline]
-    pub(crate) fn has_checksums(&self) -> bool {
-        self.pages.is_some()
-    }
-
     /// Computes the checksums of blocks that were read straight from a member.
     #[inline(never)]
     pub(crate) fn verify_direct(&mut self, id: RangeId) {

@@ -38,12 +38,6 @@ impl Engine {
         }
     }
 
-    /// Returns the checksum of a block of zeros.
-    pub(crate) fn checksum_of_zeros(&self) -> u32 {
-        let pages = self.pages.as_ref().expect("blocks have checksums");
-        pages.of_zeros()
-    }
-
     /// Returns the sum over data blocks of a row. `None` if the checksum of one is not at hand.
     pub(crate) fn row_sum_of(&self, id: RangeId, data: SlotSet, row: u32) -> Option<RowSum> {
         data.iter().try_fold(RowSum::default(), |sum, slot| {

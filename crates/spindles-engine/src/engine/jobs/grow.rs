@@ -54,11 +54,6 @@ pub(crate) static JOB: Job = Job {
 };
 
 impl Engine {
-    /// Returns true if the array grows.
-    pub fn is_growing(&self) -> bool {
-        self.geometry.older().is_some()
-    }
-
     /// Returns the progress of the growth; `None` if the array does not grow.
     pub(crate) fn growth_status(&self) -> Option<GrowthStatus> {
         let block_bytes = u64::from(self.settings.block_size.bytes());
@@ -79,11 +74,6 @@ impl Engine {
     /// Returns the redundancy groups that lie in the members' headroom instead of their places.
     pub fn staged_groups(&self) -> Range<u64> {
         self.grow.staged()
-    }
-
-    /// Returns the request slot that clients don't get.
-    pub(crate) fn own_request(&self) -> u32 {
-        self.settings.limits.requests
     }
 
     /// Returns true if a stripe range is a write of staged blocks in a window that can't be moved.

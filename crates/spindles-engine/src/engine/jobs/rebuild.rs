@@ -46,21 +46,6 @@ impl Engine {
         self.rebuild.is_under_way(&self.members)
     }
 
-    /// Returns true if a member can be read in the rows of `group` below `end`, where a stripe
-    /// range ends.
-    #[inline]
-    pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
-        !self.members.lost().contains(member)
-            || !self.members.missing().contains(member)
-                && Place::new(group, end) <= self.filled_below(member)
-    }
-
-    /// Returns the place up to which a device is filled.
-    pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
-        let from = self.members.filled_from_start(member);
-        from.max(self.jobs.walk(&JOB).mark())
-    }
-
     /// Continues the rebuilds that the superblocks record.
     pub(crate) fn resume_rebuild(&mut self) {
         let from = (self.members.being_filled().iter())

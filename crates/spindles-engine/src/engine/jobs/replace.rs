@@ -29,7 +29,6 @@ use spindles_block::{
     BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::BadBlockKind;
-use spindles_format::DeviceRecord;
 
 pub(crate) static JOB: Job = Job {
     name: "replace",
@@ -47,27 +46,6 @@ pub(crate) static JOB: Job = Job {
 };
 
 impl Engine {
-    /// Returns the member that is being replaced.
-    pub fn replacing(&self) -> Option<MemberIndex> {
-        self.replace.member()
-    }
-
-    /// Returns the index at which the driver attaches a replacement device: beyond all positions.
-    pub fn replacement(&self) -> MemberIndex {
-        MemberIndex(self.geometry.members())
-    }
-
-    /// Returns the position that the device beyond all positions is for.
-    pub(crate) fn beside(&self) -> Option<MemberIndex> {
-        self.replacing().or(self.rebuild.replacement_joins())
-    }
-
-    /// Returns true if the array uses the device that is attached beyond all positions. Otherwise
-    /// the driver closes it.
-    pub fn uses_replacement(&self) -> bool {
-        self.beside().is_some()
-    }
-
     /// Continues a replacement that waits until nothing is under way. Returns true if it no longer
     /// waits.
     pub(crate) fn pump_replace(&mut self) -> bool {
@@ -219,12 +197,6 @@ impl Engine {
             blocks,
             buffer,
         }));
-    }
-
-    /// Returns the replacement device of that member, if checksums are written to it too.
-    pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
-        let replacement = self.replace.device_of_bitmaps()?;
-        (self.replacing() == Some(member)).then_some(replacement)
     }
 
     /// Handles the result of a stripe range's write to the replacement device.

@@ -8,7 +8,6 @@ use crate::{
     output::{Event, Output},
     plan::Ask,
 };
-use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
     name: "resync",
@@ -30,15 +29,6 @@ impl Engine {
         }
         self.jobs.begin(&JOB, Place::default());
         self.outbox.put(Output::Event(Event::ResyncStarted));
-    }
-
-    /// Returns true if redundancy is known to agree with data in the rows of `group` below `end`,
-    /// where a stripe range ends.
-    #[inline]
-    pub(crate) fn is_settled_to(&self, group: GroupIndex, end: u32) -> bool {
-        self.settled.everywhere()
-            || !self.regions.is_unsettled(group)
-            || Place::new(group, end) <= self.jobs.walk(&JOB).mark()
     }
 
     /// Marks rows as unsettled after a write failed part-way: members hold the old or the new

@@ -141,16 +141,6 @@ impl Engine {
         persistence.is_some_and(|persistence| self.scrub.differs_from(&persistence.array))
     }
 
-    /// Returns true if a stripe range writes nothing, even if it finds a flaw.
-    #[inline]
-    pub(crate) fn only_looks(&self, id: RangeId) -> bool {
-        self.ranges[id].repairs()
-            && self
-                .scrub
-                .repair_of(matches!(self.ranges[id].owner, Owner::Job(_)))
-                == Repair::Nothing
-    }
-
     /// Handles a scrub's stripe range whose blocks do not fit together.
     pub(crate) fn scrub_disagrees(&mut self, id: RangeId, result: ComputeResult) {
         if self.ranges[id].halve() {

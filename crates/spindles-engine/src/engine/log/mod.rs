@@ -15,6 +15,7 @@ mod replay;
 
 use crate::{
     Engine, Mutation, RangeId,
+    agenda::Due,
     checksums::ChecksumsOf,
     log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogPiece, Next, Record},
     output::{Event, OutReason, Output},
@@ -26,17 +27,6 @@ use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Piece};
 use spindles_format::DeviceRecord;
 
 impl Engine {
-    /// Returns true if writes are logged before they go to their places.
-    pub(crate) fn journals(&self) -> bool {
-        self.log.is_on() && !self.mutated(Mutation::SkipJournal)
-    }
-
-    /// Returns true if writes may be logged. Without checksums only the log shows after a crash
-    /// which rows are settled, so that all rows must be settled before logging begins.
-    pub(crate) fn may_log(&self) -> bool {
-        self.settled.everywhere() || self.has_checksums()
-    }
-
     /// Returns true if a stripe range wrote durably, by the log, while the rest of its rows may be
     /// only in the members' caches. If that rest and a member were lost, the logged parity would be
     /// worthless.
@@ -87,7 +77,7 @@ impl Engine {
         let write = (writes && parity).then_some(write);
         if self.log.bypass_ended(group, write) {
             self.log_goes_on();
-            self.begin_update();
+            self.agenda.add(Due::Update);
         }
     }
 
@@ -333,7 +323,7 @@ impl Engine {
     fn stamp_next(&mut self) {
         match self.log.next_stamp(&mut self.metadata_buffer) {
             Some(write) => self.outbox.put(Output::Member(write)),
-            None => self.begin_update(),
+            None => self.agenda.add(Due::Update),
         }
     }
 

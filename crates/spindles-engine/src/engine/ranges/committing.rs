@@ -226,18 +226,6 @@ impl Engine {
         rows
     }
 
-    /// Returns true if more members are lost than the level survives.
-    #[inline]
-    pub(crate) fn has_failed(&self) -> bool {
-        !self.members.lost().is_empty() && !self.geometry.survives(self.members.lost())
-    }
-
-    /// Returns true if nothing can be written from now on.
-    pub(crate) fn writes_nothing(&self) -> bool {
-        let failed = || !self.members.missing().is_empty() && self.has_failed();
-        self.metadata.is_broken() || (!self.shape.copies && failed())
-    }
-
     /// Adds the steps of a path to a plan, and begins the row sums.
     fn plan_write(&mut self, id: RangeId, path: WritePath) {
         let plan = &mut self.ranges[id].plan;

@@ -20,7 +20,7 @@ use crate::{
     staging::{Life, Staging, Tail},
     system_io::Purpose,
 };
-use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, Operation};
 use spindles_format::{StageDescriptor, StageLayout};
 pub(crate) use taking::Turn;
 
@@ -30,35 +30,11 @@ impl Engine {
         self.staging.as_mut().expect("the array has a stage")
     }
 
-    /// Returns true if the stage is empty, and nothing is under way for it.
-    pub(crate) fn stage_is_quiet(&self) -> bool {
-        self.staging.as_ref().is_none_or(|staging| {
-            let gives_up = self.leaves_staged();
-            let stays = self.writes_nothing() || self.settings.read_only || gives_up;
-            let releases = !self.own_flushes.is_quiet(Purpose::StageRelease);
-            let has_io = staging.has_io() || releases || staging.life == Life::Loading;
-            staging.life == Life::Off || stays && !has_io
-        })
-    }
-
-    /// Returns true if a close places no more, because it can't or took too long. The next opening
-    /// loads the rest.
-    fn leaves_staged(&self) -> bool {
-        let staging = self.staging.as_ref().expect("the array has a stage");
-        let is_late = staging.is_late(self.now) && !staging.is_awaited;
-        self.closing != Closing::Open && (staging.is_stuck() || is_late)
-    }
-
     /// Returns when the stage wants to be looked at.
     pub(crate) fn stage_wake(&self) -> Option<Instant> {
         let works = !self.settings.read_only && self.closing != Closing::Closed;
         let staging = self.staging.as_ref().filter(|_| works)?;
         staging.wake(self.now, self.requests.all_free())
-    }
-
-    /// Returns the active members, which hold the columns.
-    fn holders(&self) -> MemberSet {
-        MemberSet::all(self.geometry.members()).difference(self.members.lost())
     }
 
     /// Returns true if a stage may begin to take writes, or continue to: no device is being filled

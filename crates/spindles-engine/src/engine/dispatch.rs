@@ -1,0 +1,170 @@
+//! Hands results of the engine's own I/O to the machines that wait for them, and carries out what
+//! they ask for. Only the entry points (`mod.rs`) call it.
+
+use super::system_io::page_io;
+use crate::{
+    Engine, JOURNAL_DEVICE, REPLACEMENT,
+    agenda::Due,
+    durable::{AFTER_STOP, Row, Waiter},
+    jobs::{rebuild::Input as RebuildInput, replace::Input},
+    log::replay::Input as ReplayInput,
+    output::OutReason,
+    system_io::Purpose,
+    waits::WaitFor,
+};
+use spindles_block::{MemberIndex, MemberIoId, MemberResult};
+use spindles_format::AreaKind;
+
+impl Engine {
+    /// Handles the result of an I/O of the engine itself.
+    #[cold]
+    pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
+        if let Some(frame) = page_io(id) {
+            if id.0 & REPLACEMENT != 0 {
+                self.replacement_failed(result);
+                return self.page_io_done(frame, Ok(()));
+            }
+            return self.page_io_done(frame, result);
+        }
+        let (purpose, member) = Purpose::of(id);
+        if let Some(read) = self.metadata_buffer.read_of(purpose, member) {
+            read.take_if(|read| read.id == id);
+        }
+        let result = if member == self.replacement() {
+            self.replacement_failed(result);
+            Ok(())
+        } else {
+            result
+        };
+        match purpose {
+            Purpose::Superblock => self.superblock_written(member, result),
+            Purpose::BitmapRead | Purpose::BadBlocksRead => self.area_read(member, result),
+            Purpose::DirtyBitmap => self.area_written(AreaKind::DIRTY_BITMAP, member, result),
+            Purpose::WrittenBitmap => self.area_written(AreaKind::WRITTEN_BITMAP, member, result),
+            Purpose::BadBlocks => self.area_written(AreaKind::BAD_BLOCKS, member, result),
+            Purpose::Zeroing => self.zeroed(member, result),
+            Purpose::JournalStamp => self.log_stamped(result),
+            Purpose::JournalBatch | Purpose::JournalCommit => self.batch_io_done(member, result),
+            Purpose::JournalScan => self.journal_read(member, result),
+            Purpose::GrowChecksums => self.staged_checksums_done(member, result),
+            Purpose::Inspection => self.inspected(member, result),
+            Purpose::InspectionRepair => self.stamp_repaired(result),
+            Purpose::StageDescriptor => self.stage_described(member, result),
+            Purpose::StageBatch => self.column_written(member, result),
+            Purpose::StageRead | Purpose::StageRepair => self.load_io_done(member, result),
+            Purpose::StageTail => self.tail_written(member, result),
+            flush => self.flush_ended(flush, member, result),
+        }
+    }
+
+    /// Handles the end of a counted flush.
+    fn flush_ended(&mut self, purpose: Purpose, member: MemberIndex, result: MemberResult) {
+        match (purpose, result) {
+            (_, result) if member == JOURNAL_DEVICE => self.log_failed(member, result),
+            (Purpose::RebuildFlush, Err(error)) => {
+                self.put_out(member, OutReason::Error(error));
+            }
+            (_, result) => self.system_io_failed(member, result),
+        }
+        if self.own_flushes.ended(purpose) {
+            self.flushed(purpose, member);
+        }
+    }
+
+    /// Continues the work that waits for the flushes with a purpose. `member` answered last.
+    fn flushed(&mut self, purpose: Purpose, member: MemberIndex) {
+        match purpose {
+            Purpose::OpeningFlush => self.opening_goes_on(),
+            Purpose::ClosingFlush => self.mark_closed(),
+            Purpose::ZeroingFlush => self.zeroing_flushed(),
+            Purpose::SweepFlush => self.sweep_flushed(),
+            Purpose::RebuildFlush => self.step_rebuild(RebuildInput::Flushed),
+            Purpose::JournalStart => self.log_start_flushed(),
+            Purpose::JournalRelease => self.log_release_flushed(),
+            Purpose::ReplayFlush => self.step_replay(ReplayInput::Flushed),
+            Purpose::ReplaceFlush => self.replace_flushed(member),
+            Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
+            Purpose::OutFlush => self.begin_update(),
+            Purpose::ScrubFlush => self.inspection.flushed(),
+            Purpose::StageFlush => self.staging().pass_flushed(),
+            Purpose::StageRelease => self.staging().release_flushed(),
+            purpose => panic!("{purpose:?} is no counted flush"),
+        }
+    }
+
+    /// Continues the work that waits for a write of an area. Later changes are not durable yet.
+    pub(crate) fn continue_after(&mut self, area: AreaKind) {
+        let row = Row::of(area);
+        self.wake_all(row.next);
+        if self.blocks_of(area).are_stored() || self.metadata.is_broken() {
+            self.wake_all(row.wakes);
+        }
+    }
+
+    /// Carries out work that is due.
+    pub(super) fn carry_out(&mut self, due: Due) {
+        match due {
+            Due::Stopped => self.wake_all(AFTER_STOP),
+            Due::Update => self.begin_update(),
+            Due::Recorded => self.continue_after(AreaKind::SUPERBLOCK),
+        }
+    }
+
+    /// Continues work, in this order.
+    pub(crate) fn wake_all(&mut self, waiters: &[Waiter]) {
+        for &waiter in waiters {
+            match waiter {
+                Waiter::Update => self.begin_update(),
+                Waiter::Bitmaps => self.write_bitmaps(),
+                Waiter::List => self.write_area(AreaKind::BAD_BLOCKS),
+                Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
+                Waiter::OtherSlot => self.want_update(),
+                Waiter::OnUpdate => self.waits.wake(WaitFor::Superblocks),
+                Waiter::OnRegion => self.waits.wake(WaitFor::Region),
+                Waiter::OnList => self.waits.wake(WaitFor::BadBlocks),
+                Waiter::OnAny => self.waits.wake_all(),
+                Waiter::Logging => self.log_abandons(),
+                Waiter::BadOut => self.bad_blocks_are_out(),
+                Waiter::Journal => self.log_recorded(),
+                Waiter::Replay => self.step_replay(ReplayInput::Recorded),
+                Waiter::Listed => self.step_replay(ReplayInput::Listed),
+                Waiter::Replace => self.step_replace(Input::Recorded),
+                Waiter::Growth => self.growth_recorded(),
+                Waiter::Extension => self.extension_recorded(),
+                Waiter::Opening => self.try_to_serve(),
+                Waiter::Rebuilt if self.metadata.is_broken() => {}
+                Waiter::Rebuilt => self.announce_rebuilt(),
+                Waiter::Zeroing => self.zeroing_goes_on(),
+                Waiter::Releases => self.pump_releases(),
+            }
+        }
+    }
+
+    /// Handles the result of a write of an area.
+    pub(crate) fn area_written(
+        &mut self,
+        area: AreaKind,
+        member: MemberIndex,
+        result: MemberResult,
+    ) {
+        self.system_io_failed(member, result);
+        let Some(blocks) = self.blocks_of_mut(area).ended() else {
+            return;
+        };
+        let stopped = self.metadata.is_broken();
+        if area != AreaKind::BAD_BLOCKS {
+            self.regions.bitmap_mut(area).end_write(blocks, stopped);
+        }
+        self.continue_after(area);
+    }
+
+    /// Handles the result of a superblock write.
+    pub(crate) fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
+        self.metadata.slot_mut().ended();
+        if self.replace.is_telling() {
+            return self.replacement_told(result);
+        }
+        self.system_io_failed(member, result);
+        self.update_written();
+    }
+}
