@@ -11,11 +11,36 @@ pub(crate) enum Due {
     Recorded,
     /// The next write of superblocks.
     Update,
+    /// Everything that an opening waits for may be loaded and durable.
+    Found,
+    /// The opening may be complete.
+    Serve,
+    /// The log's old records are void, or will never be: regions may become written.
+    Zeroing,
+    /// Regions that an extension adds are zeroed.
+    Extend,
+    /// Discarded regions may be released.
+    Releases,
+    /// The array's own request is done: a window of a growth is moved.
+    Moved,
+    /// A stripe range of a job has ended.
+    Jobs,
 }
 
 impl Due {
     /// All work, in order.
-    const ALL: [Self; 3] = [Self::Stopped, Self::Recorded, Self::Update];
+    const ALL: [Self; 10] = [
+        Self::Stopped,
+        Self::Recorded,
+        Self::Update,
+        Self::Found,
+        Self::Serve,
+        Self::Zeroing,
+        Self::Extend,
+        Self::Releases,
+        Self::Moved,
+        Self::Jobs,
+    ];
 }
 
 /// The work that is due.

@@ -84,6 +84,8 @@ pub(crate) struct Walk {
     failed: u64,
     /// Stripe ranges in which redundancy did not agree with data.
     mismatches: u64,
+    /// True if a stripe range has ended since the last look at the mark.
+    has_moved: bool,
 }
 
 impl Walk {
@@ -96,6 +98,7 @@ impl Walk {
             mark: from,
             held: None,
             pending: 0,
+            has_moved: false,
             failed: 0,
             mismatches: 0,
         }
@@ -169,6 +172,7 @@ impl Walk {
     fn range_done(&mut self, place: Place, done: bool, mismatch: bool) {
         assert!(self.pending > 0, "a range of a job ended twice");
         self.pending -= 1;
+        self.has_moved = true;
         self.mismatches += u64::from(mismatch);
         if !done {
             self.hold(place);
@@ -315,6 +319,13 @@ impl Jobs {
     /// not agree with data.
     pub(crate) fn range_done(&mut self, row: usize, place: Place, done: bool, mismatch: bool) {
         self.walks[row].range_done(place, done, mismatch);
+    }
+
+    /// Takes the next job of which a stripe range has ended.
+    pub(crate) fn next_moved(&mut self) -> Option<usize> {
+        let row = self.walks.iter().position(|walk| walk.has_moved)?;
+        self.walks[row].has_moved = false;
+        Some(row)
     }
 
     /// Moves a job's mark, of which stripe ranges are under way at these places. Returns true if

@@ -11,10 +11,12 @@ use crate::{
     jobs::scrub::Repair,
     member::ArrayState,
     mutation::Mutation,
+    plan::Ask,
     staging::{Life, Staging},
     stripe::Owner,
     system_io::Purpose,
 };
+use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BITMAPS, DeviceRecord};
 use spindles_layout::GroupIndex;
@@ -300,5 +302,69 @@ impl Engine {
                 .scrub
                 .repair_of(matches!(self.ranges[id].owner, Owner::Job(_)))
                 == Repair::Nothing
+    }
+
+    /// Returns true if a client's stripe range may find its answer only in a log that was not
+    /// carried out. Either the log is lost, or the members to which it belongs failed, such as
+    /// members without space. In an array open read-only, reads take logged contents from the log.
+    #[cold]
+    pub(crate) fn answer_is_in_log(&self, id: RangeId) -> bool {
+        if self.mutated(Mutation::ReadUnplacedLog) {
+            return false;
+        }
+        let asks = matches!(self.ranges[id].owner, Owner::Request(_));
+        let lost = self.log.is_lost();
+        asks && (lost || self.settled.lacks_log_of(self.ranges[id].group))
+    }
+
+    /// Returns the regions that lie entirely in a request.
+    pub(crate) fn whole_regions(&self, request: u32) -> Range<u64> {
+        let slot = &self.requests[request];
+        let blocks = self.geometry.blocks();
+        let group_at = |block: BlockIndex| self.geometry.locate(block).group;
+        // The first region that begins in the request, and the first that does not end in it.
+        let first_group = group_at(slot.block);
+        let mut first = self.regions.of(first_group);
+        if self.first_block(self.regions.groups(first).start) < slot.block.0 {
+            first += 1;
+        }
+        let end = if slot.end.0 == blocks {
+            self.regions.part_regions().end
+        } else {
+            self.regions.of(group_at(slot.end))
+        };
+        first..end.max(first)
+    }
+
+    fn first_block(&self, group: u64) -> u64 {
+        self.geometry.blocks_before(GroupIndex(group))
+    }
+
+    /// Returns true if the next opening may count on members of a stripe range's group that are
+    /// out.
+    pub(crate) fn counts_on_others(&self, id: RangeId) -> bool {
+        if self.mutated(Mutation::SettleUnrecorded) {
+            return false;
+        }
+        let slots = self.ranges.group(id).slots();
+        let out = self.ranges.missing_slots(&self.members, id);
+        let out = out.iter().map(|slot| slots[usize::from(slot)].member);
+        let out = out.fold(MemberSet::EMPTY, MemberSet::with);
+        self.metadata.may_count_on(out)
+    }
+
+    /// Returns true if a stripe range is answered only with contents that are proved, or on which
+    /// all redundancy agrees. The array is open read-only.
+    #[inline]
+    pub(crate) fn wants_proof(&self, id: RangeId) -> bool {
+        self.settings.wants_proof && self.ranges[id].ask == Ask::Read
+    }
+
+    /// Returns true if answered rows may not be in their places yet, so that a reader must wait.
+    #[inline]
+    pub(crate) fn awaits_places(&self, id: RangeId, group: GroupIndex, rows: Range<u32>) -> bool {
+        self.ranges.answered_count() > 0
+            && !self.mutated(Mutation::ReadUnplaced)
+            && self.locks.others(id, group, rows.start, rows.end)
     }
 }

@@ -3,8 +3,9 @@
 
 use super::system_io::page_io;
 use crate::{
-    Engine, JOURNAL_DEVICE, REPLACEMENT,
+    Engine, JOURNAL_DEVICE, REPLACEMENT, RangeId, SLOT_BITS,
     agenda::Due,
+    checksums::pages::{Flush, Pinned},
     durable::{AFTER_STOP, Row, Waiter},
     jobs::{rebuild::Input as RebuildInput, replace::Input},
     log::replay::Input as ReplayInput,
@@ -107,6 +108,13 @@ impl Engine {
             Due::Stopped => self.wake_all(AFTER_STOP),
             Due::Update => self.begin_update(),
             Due::Recorded => self.continue_after(AreaKind::SUPERBLOCK),
+            Due::Found => self.opening_goes_on(),
+            Due::Serve => self.try_to_serve(),
+            Due::Zeroing => self.zeroing_goes_on(),
+            Due::Extend => self.extend(),
+            Due::Releases => self.pump_releases(),
+            Due::Moved => self.own_request_done(),
+            Due::Jobs => self.jobs_moved(),
         }
     }
 
@@ -166,5 +174,96 @@ impl Engine {
         }
         self.system_io_failed(member, result);
         self.update_written();
+    }
+
+    /// Handles the result of a stripe range's write to the replacement device.
+    #[cold]
+    pub(crate) fn written_to_replacement(&mut self, id: MemberIoId, result: MemberResult) {
+        self.replacement_failed(result);
+        let id = RangeId((id.0 & !REPLACEMENT) >> SLOT_BITS);
+        let range = &mut self.ranges[id];
+        assert!(range.pending > 0, "a member I/O came back twice");
+        range.pending -= 1;
+        if range.pending == 0 {
+            self.range_ios_done(id);
+        }
+    }
+
+    /// Handles the result of a write of the stamp. If the device failed, the members log.
+    pub(crate) fn log_stamped(&mut self, result: MemberResult) {
+        self.log_failed(JOURNAL_DEVICE, result);
+        self.stamp_next();
+    }
+
+    /// Handles the result of a read or write of a page.
+    pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
+        let pages = self.pages.as_mut().expect("there are pages");
+        if pages.room_of_load(at).is_some() {
+            return self.page_loaded(at, result);
+        }
+        let member = pages.written(at);
+        self.system_io_failed(member, result);
+        self.flush_deferred();
+    }
+
+    fn page_loaded(&mut self, at: u32, result: MemberResult) {
+        let pages = self.pages.as_mut().expect("there are pages");
+        let is_read = result.is_ok();
+        let (member, mut waiting) = pages.loaded(at, is_read, &mut self.metadata_buffer);
+        if let Err(error @ spindles_block::MemberError::Gone) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        while let Some(holder) = waiting {
+            let pages = self.pages.as_mut().expect("there are pages");
+            let (has_all, next) = pages.stops_waiting(holder);
+            if has_all {
+                self.pages_pinned(holder);
+            }
+            waiting = next;
+        }
+    }
+
+    /// Continues a holder whose awaited pages are all pinned.
+    fn pages_pinned(&mut self, holder: u32) {
+        match holder.checked_sub(self.ranges.count()) {
+            None => self.waits.is_ready(RangeId(holder)),
+            Some(member) => {
+                self.zero_run_on(MemberIndex(u8::try_from(member).expect("at most 64")));
+            }
+        }
+    }
+
+    /// Gives free room to the holders that wait for it. Returns true if a holder got all of its
+    /// pages.
+    #[cold]
+    pub(crate) fn pump_waiting_for_pages(&mut self) -> bool {
+        let mut any = false;
+        while let Some(pages) = &mut self.pages
+            && let Some(holder) = pages.next_waiting()
+        {
+            let held = self.try_to_pin(holder, true);
+            if held == Pinned::NoRoom {
+                break;
+            }
+            let pages = self.pages.as_mut().expect("looked at");
+            pages.got_room();
+            if held == Pinned::All {
+                self.pages_pinned(holder);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Sends the flushes whose pages are written now.
+    pub(crate) fn flush_deferred(&mut self) {
+        while let Some(pages) = &mut self.pages
+            && let Some(flush) = pages.next_flush()
+        {
+            match flush {
+                Flush::System(purpose, members) => self.send_flush(members, purpose),
+                Flush::StripeRange(id) => self.send_flush_of_range(id),
+            }
+        }
     }
 }

@@ -2,28 +2,17 @@
 //! rewrite goes into the bad-block list, and a member with too many errors goes out.
 
 use crate::{
-    Engine, Mutation, RangeId,
-    engine::Closing,
+    Engine, RangeId,
     faults::Place,
     jobs::scrub::Fate,
     output::{Event, OutReason, Output},
     plan::Ask,
     stripe::Owner,
 };
-use spindles_block::{MemberError, MemberIndex, MemberSet};
-use spindles_format::{AreaKind, BadBlockKind, BadBlocks, ErrorCounts};
+use spindles_block::{MemberError, MemberIndex};
+use spindles_format::{AreaKind, BadBlockKind, ErrorCounts};
 
 impl Engine {
-    /// Counts errors in the record of a member's device. Writes the superblocks for them, but at
-    /// most once a minute.
-    #[cold]
-    pub(crate) fn count_errors(&mut self, member: MemberIndex, more: &ErrorCounts) {
-        let due = self.metadata.count_errors(member, more, self.now);
-        if due && !self.has_failed() {
-            self.want_update();
-        }
-    }
-
     /// Handles a failed read of a stripe range at some place of a member.
     pub(crate) fn note_fault(
         &mut self,
@@ -125,36 +114,6 @@ impl Engine {
         is_new
     }
 
-    /// Begins to rewrite the next place. Returns false if none is queued or no stripe range is
-    /// free.
-    pub(crate) fn pump_repairs(&mut self) -> bool {
-        let open = matches!(self.closing, Closing::Open | Closing::Draining);
-        if !self.faults.has_repairs()
-            || !self.ranges.any_free_for_jobs()
-            || !open
-            || self.holds_back()
-        {
-            return false;
-        }
-        let Some(place) = self.faults.next_repair() else {
-            return false;
-        };
-        self.jobs.nobody_waits();
-        if !self.regions.is_live(place.group) {
-            return true; // A growth has moved these rows elsewhere.
-        }
-        let id = self.ranges.take_for_job();
-        self.ranges.take_group(&self.geometry, id, place.group);
-        let rows = place.low..place.low + place.blocks;
-        self.ranges[id].begin_own(Owner::Repair, Ask::Scrub, place.group, rows);
-        if place.rotten {
-            self.start(id);
-        } else {
-            self.start_repair(id, place.slot);
-        }
-        true
-    }
-
     /// Returns true if the others can reconstruct everything that a member holds. Parity in doubt
     /// can't: an opening after a crash refuses an array that lost a member in that state.
     fn can_spare(&self, member: MemberIndex) -> bool {
@@ -184,64 +143,5 @@ impl Engine {
         self.write_area(AreaKind::BAD_BLOCKS);
         self.choose_direct();
         true
-    }
-
-    /// Counts slots with bad blocks in the current rows as unreadable. Returns true if a scrub
-    /// should first repeat the rows in shorter pieces.
-    #[cold]
-    pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
-        let missing = self.ranges.missing_slots(&self.members, id);
-        let bad = self
-            .bad
-            .bad_slots(&self.ranges, id, self.grow.is_staged(self.ranges[id].group))
-            .minus(missing);
-        let range = &mut self.ranges[id];
-        range.rows.unreadable = range.rows.unreadable.or(bad);
-        !bad.is_empty() && range.ask == Ask::Scrub && range.narrow(missing)
-    }
-
-    /// Updates the set of members that are never read directly: those with bad blocks, and slow
-    /// ones.
-    pub(crate) fn choose_direct(&mut self) {
-        let members = self.bad.members().union(self.slow.avoided());
-        self.members.set_indirect(members);
-    }
-
-    /// Forgets the errors and latency of a member that is out: they belong to its device.
-    pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
-        self.faults.forget_recent(member);
-        self.slow.forget_device(member);
-        self.choose_direct();
-    }
-
-    /// Forgets the bad blocks of devices that are durably recorded as out. Not earlier, since the
-    /// next opening may count on them.
-    pub(crate) fn forget_bad_blocks(&mut self, members: MemberSet) {
-        for member in members.intersection(self.bad.members()).iter() {
-            self.bad.forget_member(member);
-        }
-        self.write_area(AreaKind::BAD_BLOCKS);
-        self.choose_direct();
-    }
-
-    /// Marks the regions of a missing member's bad blocks dirty. If its device comes back, it lacks
-    /// these blocks, as it lacks missed writes.
-    pub(crate) fn mark_bad_blocks(&mut self, member: MemberIndex) {
-        if self.mutated(Mutation::ForgetBadBlocksEarly) {
-            self.forget_bad_blocks(MemberSet::EMPTY.with(member));
-        }
-        if !self.regions.are_stored() || self.mutated(Mutation::ReturnBadBlocks) {
-            return; // The device would be filled as a whole.
-        }
-        let of_member = |entry: &&BadBlocks| entry.kind == BadBlockKind::Unread(member);
-        for entry in self.bad.entries().filter(of_member) {
-            let mut offset = entry.start;
-            while offset < entry.end()
-                && let Some((group, ..)) = self.geometry.find(member, offset)
-            {
-                self.regions.mark_dirty(group);
-                offset = offset.plus(1);
-            }
-        }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     requests::RequestSlot,
     stripe::Owner,
 };
-use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation, Reply};
+use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation};
 
 /// The least time between two checks of waiting reads, unless a read is about to wait too long.
 const LOOK_MIN_NS: u64 = 1_000_000;
@@ -170,67 +170,5 @@ impl Engine {
             self.mutated(Mutation::HedgeUnlimited),
         );
         self.hedges.takes_credit(reads, share, unlimited)
-    }
-
-    /// Handles the end of a request that is hedged, a hedge, a straggler, or the array's own.
-    #[cold]
-    pub(crate) fn answer_paired(&mut self, request: u32) {
-        let slot = self.requests[request];
-        let other = match slot.pairing {
-            Pairing::Single => panic!("there are not two"),
-            Pairing::Own => return self.own_request_done(slot.error),
-            Pairing::Straggler => return self.is_back(request),
-            Pairing::Hedge(other) if slot.error.is_some() => {
-                // The hedge failed: the other request keeps waiting.
-                let waits = &mut self.requests[other];
-                waits.pairing = Pairing::Single;
-                waits.exchangeable = false;
-                return self.is_back(request);
-            }
-            Pairing::Hedge(other) | Pairing::Hedged(other) => other,
-        };
-        let exchanged = matches!(slot.pairing, Pairing::Hedge(_)).then_some(slot.buffer);
-        let late = &mut self.requests[other];
-        late.pairing = Pairing::Straggler;
-        // This slot becomes a client slot and the other slot a hedge slot, whatever their use
-        // before.
-        self.requests[request].pairing = Pairing::Single;
-        self.requests.give_back(request);
-        self.outbox.put(Output::Reply(Reply {
-            token: slot.token,
-            result: slot.error.map_or(Ok(()), Err),
-            exchanged,
-        }));
-        let late = &mut self.requests[other];
-        if !late.is_handed_out() {
-            late.stop();
-            self.requests.stop_waiting(other);
-        }
-        if self.requests[other].pending == 0 {
-            return self.is_back(other);
-        }
-        self.keep_ranges();
-    }
-
-    /// Handles the return of a request for which no client waits. Its memory can be used again,
-    /// unless it was lent before lending ended.
-    fn is_back(&mut self, request: u32) {
-        let slot = &mut self.requests[request];
-        slot.pairing = Pairing::Single;
-        if slot.exchangeable {
-            self.hedges.take_back_area(slot.buffer);
-        }
-        self.hedges.take_back_slot(request);
-        self.keep_ranges();
-        self.hedges.look_by(self.now);
-    }
-
-    /// Updates the number of stripe ranges that other requests must leave free.
-    fn keep_ranges(&mut self) {
-        let is_extra =
-            |slot: &&RequestSlot| matches!(slot.pairing, Pairing::Hedge(_) | Pairing::Straggler);
-        let extra = self.requests.iter().filter(is_extra);
-        let used = extra.map(|slot| slot.pending).sum();
-        self.hedges.keep_ranges(used);
     }
 }

@@ -1,5 +1,6 @@
 //! The engine: its state, and the entry points for inputs.
 
+mod areas;
 mod bad_blocks;
 mod checksums;
 mod closing;
@@ -8,6 +9,7 @@ mod dispatch;
 mod durable;
 mod extension;
 mod faults;
+mod findings;
 mod first_touch;
 mod hedges;
 mod inspection;
@@ -15,9 +17,13 @@ pub(crate) mod jobs;
 mod log;
 mod metadata;
 mod opening;
+mod out;
 mod ranges;
 mod recovery;
 mod regions;
+mod releases;
+mod repairs;
+mod replies;
 mod requests;
 mod slow;
 pub(crate) mod staging;
@@ -54,7 +60,7 @@ use crate::{
     mutation::Mutation,
     opening::Opening,
     outbox::Outbox,
-    output::{Busy, Command, CommandError, Event, OutReason, Output},
+    output::{Busy, Command, CommandError, OutReason, Output},
     plan::Shape,
     read_policies::ReadPolicy,
     regions::Regions,
@@ -70,8 +76,8 @@ use crate::{
     zeroing::Zeroing,
 };
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
-    MemberResult, MemberSet, Operation, Request, StepId,
+    BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberIndex, MemberIoId, MemberResult,
+    MemberSet, Operation, Request, StepId,
 };
 use spindles_format::ArrayRecord;
 use spindles_layout::Geometry;
@@ -462,59 +468,6 @@ impl Engine {
         );
     }
 
-    /// Puts a member out after an error or on command. Returns true if the array continues without
-    /// it. Otherwise copies keep their last member and answer its errors one by one, and an array
-    /// with parity has failed.
-    pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
-        if self.members.missing().contains(member) {
-            return !self.has_failed();
-        }
-        let was_filled = self.members.lost().contains(member);
-        let lost = self.members.lost().with(member);
-        let survives = self.geometry.survives(lost);
-        if !survives && self.shape.copies {
-            if let OutReason::Error(error) = reason {
-                self.outbox
-                    .put(Output::Event(Event::MemberFault { member, error }));
-            }
-            return false;
-        }
-        let lacks_space = reason == OutReason::Error(MemberError::NoSpace);
-        if lacks_space && (!survives || !self.is_settled()) {
-            // Keep the member: space may become free later, and the member may hold the only good
-            // blocks of rows in doubt.
-            let error = MemberError::NoSpace;
-            self.outbox
-                .put(Output::Event(Event::MemberFault { member, error }));
-            self.lacks_space = true;
-            self.stop_writing();
-            return false;
-        }
-        if self.mutated(Mutation::ForgetDoubt) {
-            self.clear_all_bits();
-        }
-        self.members.put_out(member, reason);
-        self.mark_bad_blocks(member);
-        self.forget_faults(member);
-        if let Some(pages) = &mut self.pages {
-            pages.abandon(member);
-        }
-        if was_filled {
-            self.rebuild_lost();
-        }
-        self.outbox
-            .put(Output::Event(Event::MemberOut { member, reason }));
-        self.replaced_is_out(member);
-        if survives {
-            self.want_update();
-        } else {
-            self.outbox
-                .put(Output::Event(Event::ArrayFailed { missing: lost }));
-            self.stop_writing(); // The failure is not recorded: members may come back.
-        }
-        survives
-    }
-
     /// Continues everything that can continue.
     #[inline]
     pub(crate) fn pump(&mut self, now: Instant) {
@@ -566,5 +519,8 @@ impl Engine {
         }
         self.pump_closing();
         self.write_pages();
+        if !self.pages.as_ref().is_some_and(Pages::waits_for_write) {
+            self.flush_deferred();
+        }
     }
 }

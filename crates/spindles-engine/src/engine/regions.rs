@@ -5,13 +5,10 @@ use crate::{
     Engine, Mutation, RangeId,
     engine::{Closing, jobs::resync},
     plan::Ask,
-    stripe::{Stage, StripeRange},
+    stripe::Stage,
     system_io::Purpose,
-    waits::WaitFor,
 };
-use core::ops::Range;
-use spindles_block::{BlockIndex, Instant, Operation};
-use spindles_layout::GroupIndex;
+use spindles_block::Instant;
 
 impl Engine {
     // ---- marking ------------------------------------------------------------------------------
@@ -132,16 +129,6 @@ impl Engine {
         self.write_bitmaps();
     }
 
-    /// Clears all dirty bits after the flush of a close, if all members are present and everything
-    /// is settled.
-    pub(crate) fn clear_all_bits(&mut self) {
-        let settled = self.settled.everywhere() || self.mutated(Mutation::ClearBitUnsettled);
-        if !settled || !self.may_clear() {
-            return;
-        }
-        self.regions.clear_all_dirty();
-    }
-
     /// Clears the unsettled bits of regions that the resync has passed.
     pub(crate) fn forget_settled(&mut self) {
         let mark = self.jobs.walk(&resync::JOB).mark();
@@ -150,105 +137,5 @@ impl Engine {
 
     // ---- releasing ----------------------------------------------------------------------------
 
-    /// Begins to release the whole regions of a discard that is done on all members. The discard is
-    /// answered afterwards. Returns true if regions are being released.
-    #[cold]
-    pub(crate) fn begin_release(&mut self, request: u32) -> bool {
-        let slot = &self.requests[request];
-        let regions = &self.regions;
-        if !regions.are_stored() || slot.operation != Operation::Discard || slot.error.is_some() {
-            return false;
-        }
-        if regions.has_older() || self.whole_regions(request).is_empty() {
-            return false;
-        }
-        self.regions.queue_release(request);
-        self.pump_releases();
-        true
-    }
-
-    /// Returns the regions that lie entirely in a request.
-    fn whole_regions(&self, request: u32) -> Range<u64> {
-        let slot = &self.requests[request];
-        let blocks = self.geometry.blocks();
-        let group_at = |block: BlockIndex| self.geometry.locate(block).group;
-        // The first region that begins in the request, and the first that does not end in it.
-        let first_group = group_at(slot.block);
-        let mut first = self.regions.of(first_group);
-        if self.first_block(self.regions.groups(first).start) < slot.block.0 {
-            first += 1;
-        }
-        let end = if slot.end.0 == blocks {
-            self.regions.part_regions().end
-        } else {
-            self.regions.of(group_at(slot.end))
-        };
-        first..end.max(first)
-    }
-
-    fn first_block(&self, group: u64) -> u64 {
-        self.geometry.blocks_before(GroupIndex(group))
-    }
-
-    /// Continues to release regions, after a stripe range left its region, or bitmaps were written.
-    #[inline]
-    pub(crate) fn pump_releases(&mut self) {
-        while self.regions.has_releases() && self.pump_release() {}
-    }
-
-    /// Continues the first release. Returns true if it is complete.
-    #[cold]
-    fn pump_release(&mut self) -> bool {
-        let Some(request) = self.regions.first_release() else {
-            return false;
-        };
-        if !self.regions.has_begun_release() {
-            // From now on nothing new begins there. Work under way ends first.
-            let regions = self.whole_regions(request);
-            self.regions.begin_release(regions);
-        }
-        if self.regions.releases_written() && !self.metadata.is_broken() {
-            let is_there = |group| self.regions.is_releasing(self.regions.of(group));
-            let relies = |range: &StripeRange| range.relies_on_region() && is_there(range.group);
-            if self.ranges.iter().any(relies) {
-                return false;
-            }
-            self.regions.release();
-            self.write_bitmaps();
-            return false;
-        }
-        if !self.regions.release_is_stored() && !self.metadata.is_broken() {
-            return false;
-        }
-        self.regions.end_release();
-        self.waits.wake(WaitFor::Region);
-        self.answer(request);
-        true
-    }
-
     // ---- opening ------------------------------------------------------------------------------
-
-    /// Continues when both bitmaps are read: finds the regions that a crash left unsettled.
-    pub(crate) fn bitmaps_loaded(&mut self) {
-        if self.grow.begins() {
-            // Earlier values of bits of the new map mean nothing.
-            self.regions.blank();
-        }
-        self.take_in_regions();
-        self.regions.loaded();
-        self.find_unsettled(!self.settled.everywhere());
-        self.regions.want_sweep();
-        self.write_bitmaps();
-        self.opening_goes_on();
-    }
-
-    /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
-    /// also the dirty regions. Begins a resync if a region is unsettled.
-    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
-        let any = self.regions.find_unsettled(dirty_too);
-        self.settled.set_everywhere(!any);
-        if any {
-            self.begin_resync();
-        }
-    }
 }

@@ -7,7 +7,6 @@
 use crate::{
     Engine, Mutation, RangeId,
     engine::{Closing, staging::Turn},
-    hedges::Pairing,
     index,
     output::{Busy, Output},
     plan::Ask,
@@ -336,51 +335,6 @@ impl Engine {
         range.blocks = end - low;
         range.end = end;
         self.start(id);
-    }
-
-    /// Handles the end of a stripe range of a request.
-    pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
-        let lacks_space = self.lacks_space && !self.has_failed();
-        let slot = &mut self.requests[request];
-        assert!(slot.pending > 0, "a range of a request ended twice");
-        let error = match error {
-            // The client, or an array on top of this one, must not consider the array lost.
-            Some(RequestError::BeyondTolerance)
-                if lacks_space && slot.operation != Operation::Read =>
-            {
-                Some(RequestError::NoSpace)
-            }
-            error => error,
-        };
-        slot.pending -= 1;
-        // The first error stands; `Corrupt` says more than the others.
-        if slot.error.is_none() || error == Some(RequestError::Corrupt) {
-            slot.error = error.or(slot.error);
-        }
-        if slot.pending == 0 && slot.handed_out {
-            if slot.operation == Operation::Discard && self.begin_release(request) {
-                return;
-            }
-            self.answer(request);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn answer(&mut self, request: u32) {
-        let slot = &self.requests[request];
-        if slot.pairing != Pairing::Single {
-            return self.answer_paired(request);
-        }
-        let reply = Reply {
-            token: slot.token,
-            result: match slot.error {
-                None => Ok(()),
-                Some(error) => Err(error),
-            },
-            exchanged: None,
-        };
-        self.requests.give_back(request);
-        self.outbox.put(Output::Reply(reply));
     }
 
     fn start_flush(&mut self, request: u32) {

@@ -2,13 +2,13 @@
 
 use crate::{
     Engine, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
-    output::{IoPurpose, OutReason, Output},
+    output::{IoPurpose, Output},
     plan::{Ask, Strategy},
     stripe::{Past, Stage, Way},
     system_io::{MetadataRead, Purpose, Read},
 };
 use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
+    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation,
 };
 
 /// Returns the frame of a page of checksums; `None` if the I/O is not of a page.
@@ -59,27 +59,6 @@ impl Engine {
         }));
     }
 
-    /// Flushes all present members for the engine itself. Returns the number of flushes.
-    pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
-        self.flush_counted(self.present(), purpose)
-    }
-
-    /// Flushes these members for the engine itself. `flushed` is called when the last flush with
-    /// this purpose has ended. Returns the number of flushes.
-    pub(crate) fn flush_counted(&mut self, members: MemberSet, purpose: Purpose) -> u32 {
-        self.own_flushes.begin(purpose, members.count());
-        self.flush(members, purpose);
-        members.count()
-    }
-
-    /// Flushes these members for the engine itself. If others build on the flush, changed checksums
-    /// are written first.
-    pub(crate) fn flush(&mut self, members: MemberSet, purpose: Purpose) {
-        if !self.defers_flush(members, purpose) {
-            self.send_flush(members, purpose);
-        }
-    }
-
     pub(crate) fn send_flush(&mut self, members: MemberSet, purpose: Purpose) {
         for member in members.iter() {
             self.flush_device(member, purpose);
@@ -90,15 +69,6 @@ impl Engine {
     pub(crate) fn flush_device(&mut self, device: MemberIndex, purpose: Purpose) {
         let (flush, none) = (Operation::Flush, BufferSlice::NONE);
         self.system_io(purpose, device, flush, BlockIndex(0), 0, none);
-    }
-
-    /// Puts a member out whose I/O failed, or stops writing if the array needs the member.
-    pub(crate) fn system_io_failed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
     }
 
     /// Returns the purpose of a member I/O that is under way.

@@ -8,6 +8,7 @@
 
 use crate::{
     Engine,
+    agenda::Due,
     checksums::entries::Entry,
     index,
     system_io::Purpose,
@@ -71,7 +72,7 @@ impl Engine {
             }
         }
         if has_finished {
-            self.extend();
+            self.agenda.add(Due::Extend);
         }
     }
 

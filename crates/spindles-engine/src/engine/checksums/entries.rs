@@ -1,8 +1,10 @@
 //! The entries of a stripe range's current blocks: their checksums and row sums. They are in pages
 //! or, while a growth moves a window, among the staged checksums.
 
-use crate::{Engine, RangeId, checksums::entries::Entry};
-use spindles_format::RowSum;
+use crate::{Engine, RangeId, checksums::entries::Entry, system_io::Place};
+use core::ops::Range;
+use spindles_block::BlockIndex;
+use spindles_format::{Entries, RowSum};
 
 impl Engine {
     /// Returns the entry of a slot's block in a row, counted from the first current row.
@@ -72,5 +74,17 @@ impl Engine {
             self.set_entry(id, slot, row, sum, row_sum);
         }
         differs
+    }
+
+    /// Returns the format of the entries in pages of checksums.
+    pub(crate) fn entries(&self) -> Entries {
+        let pages = self.pages.as_ref().expect("blocks have checksums");
+        pages.entries()
+    }
+
+    /// Returns the location of a staged block's entry. `offset` is the block's later place in the
+    /// data area of its member.
+    pub(crate) fn staged_entry(&self, offset: BlockIndex) -> (Place, Range<usize>, usize) {
+        self.grow.staged_entry(self.entries(), offset)
     }
 }

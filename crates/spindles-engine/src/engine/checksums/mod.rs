@@ -7,6 +7,7 @@
 //! read again under the lock, and only those that do not fit there are rotten.
 
 mod entries;
+mod flushing;
 mod pages;
 mod row_sums;
 

@@ -3,16 +3,13 @@
 
 use crate::{
     Engine, Mutation, PAGE_IO, REPLACEMENT, RangeId, SYSTEM_IO,
-    checksums::{
-        Pages,
-        pages::{Flush, Pinned},
-    },
+    checksums::pages::{Flush, Pinned},
     index,
-    output::{OutReason, Output},
+    output::Output,
     stripe::{RowState, Stage},
-    system_io::{Place, Purpose},
+    system_io::Place,
 };
-use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation};
+use spindles_block::{MemberIndex, MemberIo, MemberIoId, Operation};
 
 impl Engine {
     /// Pins all pages that a holder needs. Returns false if the holder must wait. It continues when
@@ -30,7 +27,7 @@ impl Engine {
         }
     }
 
-    fn try_to_pin(&mut self, holder: u32, in_line: bool) -> Pinned {
+    pub(crate) fn try_to_pin(&mut self, holder: u32, in_line: bool) -> Pinned {
         self.want_pages(holder);
         let pages = self.pages.as_mut().expect("the caller looked");
         let held = pages.hold(holder, in_line);
@@ -115,66 +112,6 @@ impl Engine {
         self.pages.as_ref()?.room_of_load(at)
     }
 
-    /// Handles the result of a read or write of a page.
-    pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
-        let pages = self.pages.as_mut().expect("there are pages");
-        if pages.room_of_load(at).is_some() {
-            return self.page_loaded(at, result);
-        }
-        let member = pages.written(at);
-        self.system_io_failed(member, result);
-        self.flush_deferred();
-    }
-
-    fn page_loaded(&mut self, at: u32, result: MemberResult) {
-        let pages = self.pages.as_mut().expect("there are pages");
-        let is_read = result.is_ok();
-        let (member, mut waiting) = pages.loaded(at, is_read, &mut self.metadata_buffer);
-        if let Err(error @ spindles_block::MemberError::Gone) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
-        while let Some(holder) = waiting {
-            let pages = self.pages.as_mut().expect("there are pages");
-            let (has_all, next) = pages.stops_waiting(holder);
-            if has_all {
-                self.pages_pinned(holder);
-            }
-            waiting = next;
-        }
-    }
-
-    /// Continues a holder whose awaited pages are all pinned.
-    fn pages_pinned(&mut self, holder: u32) {
-        match holder.checked_sub(self.ranges.count()) {
-            None => self.waits.is_ready(RangeId(holder)),
-            Some(member) => {
-                self.zero_run_on(MemberIndex(u8::try_from(member).expect("at most 64")));
-            }
-        }
-    }
-
-    /// Gives free room to the holders that wait for it. Returns true if a holder got all of its
-    /// pages.
-    #[cold]
-    pub(crate) fn pump_waiting_for_pages(&mut self) -> bool {
-        let mut any = false;
-        while let Some(pages) = &mut self.pages
-            && let Some(holder) = pages.next_waiting()
-        {
-            let held = self.try_to_pin(holder, true);
-            if held == Pinned::NoRoom {
-                break;
-            }
-            let pages = self.pages.as_mut().expect("looked at");
-            pages.got_room();
-            if held == Pinned::All {
-                self.pages_pinned(holder);
-                any = true;
-            }
-        }
-        any
-    }
-
     /// Writes the pages that are due, as the last step of an input: a page must not change before
     /// the driver has taken its write.
     #[cold]
@@ -188,21 +125,6 @@ impl Engine {
             self.page_io(at, Operation::Write { fua: false });
             self.page_to_replacement(at, member);
         }
-        if self.pages.as_ref().is_some_and(Pages::waits_for_write) {
-            return;
-        }
-        self.flush_deferred();
-    }
-
-    /// Defers a flush until the pages that changed before are written. Returns false if the flush
-    /// need not wait for pages.
-    pub(crate) fn defers_flush(&mut self, members: MemberSet, purpose: Purpose) -> bool {
-        let careless = purpose == Purpose::JournalRelease
-            && self.mutated(Mutation::ReuseJournalWithoutChecksums);
-        let Some(pages) = &mut self.pages else {
-            return false;
-        };
-        purpose.needs_pages() && !careless && pages.defer(Flush::System(purpose, members))
     }
 
     /// Like `defers_flush`, for the flush of a stripe range: written blocks are durable only with
@@ -216,17 +138,5 @@ impl Engine {
             return false;
         };
         !careless && pages.defer(Flush::StripeRange(id))
-    }
-
-    /// Sends the flushes whose pages are written now.
-    fn flush_deferred(&mut self) {
-        while let Some(pages) = &mut self.pages
-            && let Some(flush) = pages.next_flush()
-        {
-            match flush {
-                Flush::System(purpose, members) => self.send_flush(members, purpose),
-                Flush::StripeRange(id) => self.send_flush_of_range(id),
-            }
-        }
     }
 }

@@ -32,13 +32,11 @@ use crate::{
     output::{Event, OutReason, Output},
     plan::{Ask, Shape},
     status::GrowthStatus,
-    system_io::{Place as MetadataPlace, Purpose},
+    system_io::Purpose,
 };
 use core::ops::Range;
-use spindles_block::{
-    BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, Operation, RequestError,
-};
-use spindles_format::{CHECKSUM_PAGE_BYTES, Entries, PageParts, open_checksums, seal_checksums};
+use spindles_block::{BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, Operation};
+use spindles_format::{CHECKSUM_PAGE_BYTES, PageParts, open_checksums, seal_checksums};
 use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
@@ -228,8 +226,9 @@ impl Engine {
     }
 
     /// Continues when the array's own request is done.
-    pub(crate) fn own_request_done(&mut self, error: Option<RequestError>) {
-        self.step_growth(match error {
+    pub(crate) fn own_request_done(&mut self) {
+        let own = self.own_request();
+        self.step_growth(match self.requests[own].error {
             Some(_) => Input::Failed,
             None => Input::RequestDone,
         });
@@ -264,18 +263,6 @@ impl Engine {
     }
 
     // ---- checksums of staged blocks -------------------------------------------------------------
-
-    /// Returns the format of the entries in pages of checksums.
-    fn entries(&self) -> Entries {
-        let pages = self.pages.as_ref().expect("blocks have checksums");
-        pages.entries()
-    }
-
-    /// Returns the location of a staged block's entry. `offset` is the block's later place in the
-    /// data area of its member.
-    pub(crate) fn staged_entry(&self, offset: BlockIndex) -> (MetadataPlace, Range<usize>, usize) {
-        self.grow.staged_entry(self.entries(), offset)
-    }
 
     /// Writes or reads the checksums of the staged blocks on all present members.
     fn staged_checksums_io(&mut self, operation: Operation) {

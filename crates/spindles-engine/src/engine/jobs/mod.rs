@@ -9,7 +9,7 @@ pub(crate) mod resync;
 pub(crate) mod scrub;
 
 use crate::{
-    Engine, RangeId,
+    Engine,
     engine::Closing,
     jobs::{JobStatus, Jobs, Place, Walk},
     output::CommandError,
@@ -198,14 +198,12 @@ impl Engine {
         self.start(id);
     }
 
-    /// Handles the end of a job's stripe range, whose slot is free again.
-    pub(crate) fn job_range_done(&mut self, id: RangeId, row: u8, done: bool, mismatch: bool) {
-        let place = self.ranges[id].place();
-        self.ranges.give_back_of_job(id);
-        let row = usize::from(row);
-        self.jobs.range_done(row, place, done, mismatch);
-        self.find_mark(row);
-        self.job_may_have_stopped(row);
+    /// Continues the jobs of which a stripe range has ended.
+    pub(crate) fn jobs_moved(&mut self) {
+        while let Some(row) = self.jobs.next_moved() {
+            self.find_mark(row);
+            self.job_may_have_stopped(row);
+        }
     }
 
     fn find_mark(&mut self, row: usize) {

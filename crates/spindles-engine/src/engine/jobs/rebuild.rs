@@ -89,19 +89,6 @@ impl Engine {
         self.members.missing().iter().filter(waits).collect()
     }
 
-    /// Lets the device beyond all positions take the place of the member that it was to replace,
-    /// which is out.
-    pub(crate) fn join_replacement(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) {
-        if !self.rebuild.is_joining(member) && self.closing == Closing::Open {
-            self.rebuild.fill_other(member, device, uuid);
-        }
-    }
-
     /// Checks whether a device can be that member of the array.
     pub(crate) fn suits(
         &self,
@@ -212,14 +199,6 @@ impl Engine {
     fn keep_filled(&mut self) {
         for member in self.members.being_filled().iter() {
             self.members.fill_from(member, self.filled_below(member));
-        }
-    }
-
-    /// Handles the loss of a device that was being filled.
-    pub(crate) fn rebuild_lost(&mut self) {
-        self.rebuild.loses(self.members.missing());
-        if self.members.being_filled().is_empty() {
-            self.jobs.stop(&JOB);
         }
     }
 

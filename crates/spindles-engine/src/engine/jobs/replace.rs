@@ -17,6 +17,7 @@
 use super::Job;
 use crate::{
     Engine, REPLACEMENT, RangeId, SLOT_BITS,
+    engine::Closing,
     jobs::{
         Place,
         replace::{Action, Context, Input},
@@ -28,7 +29,7 @@ use crate::{
 use spindles_block::{
     BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
-use spindles_format::BadBlockKind;
+use spindles_format::{BadBlockKind, DeviceRecord, Uuid};
 
 pub(crate) static JOB: Job = Job {
     name: "replace",
@@ -199,23 +200,23 @@ impl Engine {
         }));
     }
 
-    /// Handles the result of a stripe range's write to the replacement device.
-    #[cold]
-    pub(crate) fn written_to_replacement(&mut self, id: MemberIoId, result: MemberResult) {
-        self.replacement_failed(result);
-        let id = RangeId((id.0 & !REPLACEMENT) >> SLOT_BITS);
-        let range = &mut self.ranges[id];
-        assert!(range.pending > 0, "a member I/O came back twice");
-        range.pending -= 1;
-        if range.pending == 0 {
-            self.range_ios_done(id);
-        }
-    }
-
     /// Ends the replacement if the replacement device answered with an error.
     pub(crate) fn replacement_failed(&mut self, result: MemberResult) {
         if let Err(error) = result {
             self.step_replace(Input::DeviceFailed(error));
+        }
+    }
+
+    /// Lets the device beyond all positions take the place of the member that it was to replace,
+    /// which is out.
+    pub(crate) fn join_replacement(
+        &mut self,
+        member: MemberIndex,
+        device: &DeviceRecord,
+        uuid: Uuid,
+    ) {
+        if !self.rebuild.is_joining(member) && self.closing == Closing::Open {
+            self.rebuild.fill_other(member, device, uuid);
         }
     }
 }

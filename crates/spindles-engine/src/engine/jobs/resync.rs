@@ -67,4 +67,14 @@ impl Engine {
         };
         self.outbox.put(Output::Event(event));
     }
+
+    /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
+    /// also the dirty regions. Begins a resync if a region is unsettled.
+    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
+        let any = self.regions.find_unsettled(dirty_too);
+        self.settled.set_everywhere(!any);
+        if any {
+            self.begin_resync();
+        }
+    }
 }

@@ -9,9 +9,9 @@
 //! Work that does not change the contents of the array (settling, repairing) is not logged:
 //! replaying an older batch over it gives the same bytes.
 
-mod lost;
 mod relog;
 mod replay;
+mod stamping;
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -114,7 +114,7 @@ impl Engine {
             self.ranges[id].move_to(Stage::Begin);
             self.waits.is_ready(id);
         }
-        self.zeroing_goes_on();
+        self.agenda.add(Due::Zeroing);
     }
 
     /// Begins a new log, because a device takes a position: old records must never be replayed onto
@@ -170,7 +170,7 @@ impl Engine {
         }
         if self.log.recorded() {
             self.regions.forget_released();
-            self.zeroing_goes_on();
+            self.agenda.add(Due::Zeroing);
         }
         self.log_goes_on();
     }
@@ -307,29 +307,10 @@ impl Engine {
 
     // ---- the stamp ----------------------------------------------------------------------------
 
-    /// Stamps the log's own device, unless that is under way. The update of superblocks continues
-    /// afterwards.
-    pub(crate) fn stamp_log(&mut self) {
-        let persistence = self.metadata.persistence();
-        let counted = persistence.map(|persistence| &persistence.array.journal);
-        let counted = counted.filter(|log| log.on_device && log.tail > 0);
-        let counted_on = counted.map_or(0, |log| log.nonce);
-        if self.log.begin_stamp(counted_on, self.present()) {
-            self.stamp_next();
-        }
-    }
-
-    /// Writes the next block of the stamp, or continues with the superblocks.
-    fn stamp_next(&mut self) {
-        match self.log.next_stamp(&mut self.metadata_buffer) {
-            Some(write) => self.outbox.put(Output::Member(write)),
-            None => self.agenda.add(Due::Update),
-        }
-    }
-
-    /// Handles the result of a write of the stamp. If the device failed, the members log.
-    pub(crate) fn log_stamped(&mut self, result: MemberResult) {
-        self.log_failed(JOURNAL_DEVICE, result);
-        self.stamp_next();
+    /// Leaves the rows of a stripe range to the next opening. It may carry out the log, or take the
+    /// old or the new contents of a failed write. Until then the blocks in place are no answer.
+    #[cold]
+    pub(crate) fn leave_to_opening(&mut self, id: RangeId) {
+        self.settled.leave(self.ranges[id].group);
     }
 }

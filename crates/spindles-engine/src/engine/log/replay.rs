@@ -18,7 +18,8 @@
 //! first block goes to its place, so that the repetition decides the same.
 
 use crate::{
-    Engine, Mutation, RangeId, SLOT_BITS,
+    Engine, JOURNAL_DEVICE, Mutation, RangeId, SLOT_BITS,
+    agenda::Due,
     log::{
         ScanRead,
         relog::{Proving, RELOGGED},
@@ -443,7 +444,43 @@ impl Engine {
                 writes: replay.replayed(),
             }));
         }
-        self.try_to_serve();
+        self.agenda.add(Due::Serve);
+    }
+
+    /// Checks a log that was read completely. If it lies on a device of its own and is not whole,
+    /// the device counts as lost.
+    pub(super) fn judge_log(&mut self) {
+        let replay = self.opening.replay_under_way();
+        if !self.log.is_on_device() || self.log.is_lost() {
+            return;
+        }
+        if self.log.is_stamped_since() {
+            // Every logged block is in place.
+            replay.drop_all();
+            return;
+        }
+        // Everything logged before a newer log is in place, if superblocks do not count on the
+        // newer log yet.
+        if !replay.drop_old(self.log.tail()) {
+            self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
+        }
+    }
+
+    /// Handles the loss of the journal's device during the replay.
+    pub(super) fn replay_lost(&mut self) {
+        let in_doubt = !self.members.lost().is_empty() && !self.shape.copies;
+        if in_doubt || !self.regions.are_stored() {
+            // Parity can't be trusted, and a member is missing. A replay will place the logged
+            // contents once the device is back. Until then no client may see contents that will
+            // change.
+            return self.step_replay(Input::Abandoned);
+        }
+        self.log.forget();
+        if self.settled.everywhere() {
+            self.settled.set_everywhere(false);
+            self.find_unsettled(true);
+        }
+        self.step_replay(Input::LogLost);
     }
 }
 

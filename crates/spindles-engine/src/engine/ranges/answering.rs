@@ -5,12 +5,10 @@
 //! buffer.
 
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, RangeId,
     plan::{Ask, Step},
     stripe::{Owner, Stage},
 };
-use core::ops::Range;
-use spindles_layout::GroupIndex;
 
 impl Engine {
     /// Returns true if a stripe range, about to write to its places, may be answered at once: all
@@ -64,13 +62,5 @@ impl Engine {
         self.request_part_done(request, None);
         self.finish_merged(merged, None);
         self.write_kept(id);
-    }
-
-    /// Returns true if answered rows may not be in their places yet, so that a reader must wait.
-    #[inline]
-    pub(crate) fn awaits_places(&self, id: RangeId, group: GroupIndex, rows: Range<u32>) -> bool {
-        self.ranges.answered_count() > 0
-            && !self.mutated(Mutation::ReadUnplaced)
-            && self.locks.others(id, group, rows.start, rows.end)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     Engine, Mutation, RangeId,
+    agenda::Due,
     bad_blocks::Change,
     plan::{Ask, Step, Strategy},
     stripe::{Owner, Past, RowState, Stage, Way},
@@ -154,7 +155,9 @@ impl Engine {
             Owner::Repair => self.ranges.give_back_of_job(id),
             Owner::Nobody | Owner::Replay => panic!("a range without an owner ended"),
         }
-        self.pump_releases();
+        if self.regions.has_releases() {
+            self.agenda.add(Due::Releases);
+        }
     }
 
     pub(super) fn finish_merged(&mut self, mut id: RangeId, error: Option<RequestError>) {
@@ -174,6 +177,15 @@ impl Engine {
             self.request_part_done(request, error);
             id = next;
         }
+    }
+
+    /// Handles the end of a job's stripe range, whose slot is free again.
+    pub(crate) fn job_range_done(&mut self, id: RangeId, row: u8, done: bool, mismatch: bool) {
+        let place = self.ranges[id].place();
+        self.ranges.give_back_of_job(id);
+        self.jobs
+            .range_done(usize::from(row), place, done, mismatch);
+        self.agenda.add(Due::Jobs);
     }
 }
 

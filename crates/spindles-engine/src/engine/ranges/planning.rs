@@ -2,6 +2,7 @@
 
 use crate::{
     Engine, Mutation, RangeId,
+    agenda::Due,
     plan::{Ask, Contents, Health, Plan, Step, Strategy, plan},
     recovery::rows::Settling,
     slots::SlotSet,
@@ -200,7 +201,9 @@ impl Engine {
         // Meanwhile the region may be released, and written for the first time again.
         self.ranges[id].rows.state = RowState::Unknown;
         self.waits.wait(id, WaitFor::Region);
-        self.pump_releases();
+        if self.regions.has_releases() {
+            self.agenda.add(Due::Releases);
+        }
         true
     }
 

@@ -34,7 +34,7 @@ use crate::{
     stripe::{Past, Stage, Way},
     waits::WaitFor,
 };
-use spindles_block::{BlockIndex, MEMBERS_MAX, MemberSet, RequestError};
+use spindles_block::{BlockIndex, MEMBERS_MAX, RequestError};
 use spindles_format::{AreaKind, BadBlockKind, RowSum, stored_checksum};
 
 /// The evidence about all blocks of a row.
@@ -49,13 +49,6 @@ enum Outcome {
 }
 
 impl Engine {
-    /// Returns true if a stripe range is answered only with contents that are proved, or on which
-    /// all redundancy agrees. The array is open read-only.
-    #[inline]
-    pub(crate) fn wants_proof(&self, id: RangeId) -> bool {
-        self.settings.wants_proof && self.ranges[id].ask == Ask::Read
-    }
-
     /// Leaves rows in doubt, since nothing proves their contents. Requested blocks that fit their
     /// checksums are answered all the same.
     fn stays_in_doubt(&mut self, id: RangeId) {
@@ -89,19 +82,6 @@ impl Engine {
             self.waits.wait(id, WaitFor::Superblocks);
         }
         true
-    }
-
-    /// Returns true if the next opening may count on members of a stripe range's group that are
-    /// out.
-    pub(crate) fn counts_on_others(&self, id: RangeId) -> bool {
-        if self.mutated(Mutation::SettleUnrecorded) {
-            return false;
-        }
-        let slots = self.ranges.group(id).slots();
-        let out = self.ranges.missing_slots(&self.members, id);
-        let out = out.iter().map(|slot| slots[usize::from(slot)].member);
-        let out = out.fold(MemberSet::EMPTY, MemberSet::with);
-        self.metadata.may_count_on(out)
     }
 
     /// Gives up rotten blocks as lost, and puts zeros in their place. The zeros are not logged, so

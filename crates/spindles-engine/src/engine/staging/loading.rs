@@ -10,7 +10,9 @@
 //! each step writes only what a repetition would write again.
 
 use crate::{
-    Engine, index,
+    Engine,
+    agenda::Due,
+    index,
     output::{Event, Output},
     stage::judge::{Directory, Evidence, Fate},
     staging::{
@@ -79,7 +81,7 @@ impl Engine {
         self.settled.leave_all(None);
         self.staging().life = Life::Off;
         self.staging().is_on = false;
-        self.try_to_serve();
+        self.agenda.add(Due::Serve);
     }
 
     fn read_window(&mut self, holder: MemberIndex, place: u32, blocks: u32) {
@@ -633,6 +635,6 @@ impl Engine {
         } else {
             Life::Draining
         };
-        self.try_to_serve();
+        self.agenda.add(Due::Serve);
     }
 }

@@ -15,8 +15,8 @@ mod taking;
 
 use crate::{
     Engine, Mutation,
+    agenda::Due,
     engine::Closing,
-    output::OutReason,
     staging::{Life, Staging, Tail},
     system_io::Purpose,
 };
@@ -94,7 +94,7 @@ impl Engine {
             Life::Clearing if !is_staged && !busy => {
                 staging.life = Life::Off;
                 staging.is_wanted = false;
-                self.try_to_serve();
+                self.agenda.add(Due::Serve);
             }
             _ => return false,
         }
@@ -161,13 +161,6 @@ impl Engine {
             persistence.array.staged = staged && !is_hidden;
         }
         self.want_update();
-    }
-
-    /// Puts a holder out whose I/O failed.
-    fn stage_io_failed(&mut self, holder: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            self.put_out(holder, OutReason::Error(error));
-        }
     }
 
     /// Returns the block of a holder's device at a place of the stage.

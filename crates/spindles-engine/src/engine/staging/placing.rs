@@ -9,7 +9,7 @@ use crate::{
     stripe::Owner,
     system_io::Purpose,
 };
-use spindles_block::{BufferSlice, RequestError};
+use spindles_block::BufferSlice;
 
 /// The staged blocks of some rows of a group.
 struct Rows {
@@ -175,30 +175,5 @@ impl Engine {
         range.begin_own(owner, Ask::Write, group, row..row + rows.count);
         range.touched = rows.touched;
         self.start(id);
-    }
-
-    /// Handles the end of a stripe range that placed.
-    pub(crate) fn staged_rows_placed(&mut self, id: RangeId, error: Option<RequestError>) {
-        let range = &self.ranges[id];
-        let (touched, start, end) = (range.touched, range.first_row(), range.end);
-        let range_shape = range.shape;
-        // The group may have been filled in for another stripe range only after this.
-        for slot in touched.iter() {
-            for row in start..end {
-                let block = self.ranges.block_at(id, slot, row);
-                self.staging().stage.place_ended(block, error.is_none());
-            }
-        }
-        let is_whole = touched == range_shape.all_data();
-        let (now, rows) = (self.now, end - start);
-        self.ranges.give_back(id);
-        let staging = self.staging();
-        staging.placed(error.is_none(), now);
-        if error.is_none() {
-            let blocks = u64::from(rows) * u64::from(touched.count());
-            staging.placed_blocks += blocks;
-            staging.whole_rows += if is_whole { rows.into() } else { 0 };
-            staging.pace.placed(blocks, now);
-        }
     }
 }
