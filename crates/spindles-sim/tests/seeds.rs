@@ -12,7 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 fn run_seed(seed: u64, fixed: &Fixed) -> Outcome {
     let options = Options::swarm(seed, fixed);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&options, false)));
-    outcome.unwrap_or_else(|_| panic!("seed {seed} panicked: {}", options.tree))
+    let outcome = outcome.unwrap_or_else(|_| panic!("seed {seed} panicked: {}", options.tree));
+    if outcome.failure.is_some() && std::env::var_os("SPINDLES_STORY").is_some() {
+        println!("{}", run(&options, true).story.join("\n"));
+    }
+    outcome
 }
 
 /// How often each fault struck, and other things occurred.

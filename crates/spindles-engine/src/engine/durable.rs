@@ -125,7 +125,8 @@ impl Engine {
 
     /// Asks for an update, because the contents of the superblocks changed.
     pub(crate) fn want_update(&mut self) {
-        if self.metadata.persistence().is_some() {
+        // Once writing has stopped nothing may wait for an update: none will come.
+        if self.metadata.persistence().is_some() && !self.metadata.is_broken() {
             self.metadata.slot_mut().want(0);
             self.agenda.add(Due::Update);
         }
