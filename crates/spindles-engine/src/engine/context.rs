@@ -367,4 +367,27 @@ impl Engine {
             && !self.mutated(Mutation::ReadUnplaced)
             && self.locks.others(id, group, rows.start, rows.end)
     }
+
+    /// Returns true if a stripe range is a write of staged blocks in a window that can't be moved.
+    /// Members keep the checksums of the staged contents, so a later write would look like rot
+    /// after a crash.
+    pub(crate) fn refuses_staged_write(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        range.ask == Ask::Write
+            && self.grow.is_stuck()
+            && self.grow.is_staged(range.group)
+            && self.has_checksums()
+    }
+
+    /// Returns true if a flush makes the writes of a stripe range durable: logged writes if the log
+    /// may be lost, other writes if blocks have checksums, which are written before the flush.
+    pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        let flushed = if range.is_logged() {
+            self.log.is_on_device()
+        } else {
+            self.has_checksums()
+        };
+        flushed && range.ask == Ask::Write && self.requests.write_kind(&self.ranges, id).0
+    }
 }

@@ -10,6 +10,7 @@ use crate::{
     jobs::{rebuild::Input as RebuildInput, replace::Input},
     log::replay::Input as ReplayInput,
     output::OutReason,
+    staging::Staging,
     system_io::Purpose,
     waits::WaitFor,
 };
@@ -53,7 +54,11 @@ impl Engine {
             Purpose::StageDescriptor => self.stage_described(member, result),
             Purpose::StageBatch => self.column_written(member, result),
             Purpose::StageRead | Purpose::StageRepair => self.load_io_done(member, result),
-            Purpose::StageTail => self.tail_written(member, result),
+            Purpose::StageTail => {
+                if let Some(is_whole) = self.tail_written(member, result) {
+                    self.load_tail_written(is_whole);
+                }
+            }
             flush => self.flush_ended(flush, member, result),
         }
     }
@@ -185,7 +190,8 @@ impl Engine {
         assert!(range.pending > 0, "a member I/O came back twice");
         range.pending -= 1;
         if range.pending == 0 {
-            self.range_ios_done(id);
+            let next = self.range_ios_done(id);
+            self.go_on(id, next);
         }
     }
 
@@ -265,5 +271,37 @@ impl Engine {
                 Flush::StripeRange(id) => self.send_flush_of_range(id),
             }
         }
+    }
+
+    pub(crate) fn replace_flushed(&mut self, member: MemberIndex) {
+        self.step_replace(if member == self.replacement() {
+            Input::DeviceFlushed
+        } else {
+            Input::MembersFlushed
+        });
+    }
+
+    /// Continues everything of the stage that can continue. Returns true if anything did.
+    pub(crate) fn pump_stage(&mut self) -> bool {
+        if self.staging.is_none()
+            || !self.opening.is_serving()
+                && !self.staging.as_ref().is_some_and(Staging::is_draining)
+        {
+            return false;
+        }
+        if self.settings.read_only {
+            return false; // What is staged stays staged.
+        }
+        if self.writes_nothing() {
+            return self.abandon_staged();
+        }
+        if self.leaves_staged() {
+            return self.append_stage();
+        }
+        self.live_stage()
+            || self.append_stage()
+            || self.release_staged()
+            || self.place_staged()
+            || self.commit_staged()
     }
 }

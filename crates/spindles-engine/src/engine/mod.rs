@@ -270,7 +270,9 @@ impl Engine {
         self.now = now;
         if id.0 & (SYSTEM_IO | REPLACEMENT) == 0 {
             let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
-            self.range_io_done(RangeId(id.0 >> SLOT_BITS), slot, result);
+            let range = RangeId(id.0 >> SLOT_BITS);
+            let next = self.range_io_done(range, slot, result);
+            self.go_on(range, next);
         } else if id.0 & SYSTEM_IO == 0 {
             self.written_to_replacement(id, result);
         } else {
@@ -286,7 +288,8 @@ impl Engine {
         if id == STAGE_STEP {
             self.batch_computed();
         } else {
-            self.range_computed(RangeId(id.0), result);
+            let next = self.range_computed(RangeId(id.0), result);
+            self.go_on(RangeId(id.0), next);
         }
         self.pump(now);
     }

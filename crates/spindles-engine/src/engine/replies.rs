@@ -1,6 +1,9 @@
 //! Answers requests whose stripe ranges have all ended.
 
-use crate::{Engine, agenda::Due, hedges::Pairing, output::Output, requests::RequestSlot};
+use crate::{
+    Engine, RangeId, agenda::Due, hedges::Pairing, output::Output, requests::RequestSlot,
+    stripe::Owner, stripe::Stage,
+};
 use spindles_block::{Operation, Reply, RequestError};
 
 impl Engine {
@@ -126,5 +129,24 @@ impl Engine {
         self.regions.queue_release(request);
         self.agenda.add(Due::Releases);
         true
+    }
+
+    pub(super) fn finish_merged(&mut self, mut id: RangeId, error: Option<RequestError>) {
+        while id != RangeId::NONE {
+            let range = &mut self.ranges[id];
+            assert_eq!(
+                range.stage(),
+                Stage::Merged,
+                "only merged ranges are in the list"
+            );
+            range.move_to(Stage::Free);
+            let (owner, next) = (range.owner, range.merged);
+            let Owner::Request(request) = owner else {
+                panic!("a merged range belongs to a request");
+            };
+            self.ranges.give_back(id);
+            self.request_part_done(request, error);
+            id = next;
+        }
     }
 }

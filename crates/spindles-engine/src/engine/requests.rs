@@ -5,7 +5,7 @@
 //! range always ends.
 
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, Mutation,
     engine::{Closing, staging::Turn},
     index,
     output::{Busy, Output},
@@ -14,7 +14,7 @@ use crate::{
     slots::SlotSet,
     stripe::{Owner, Past, Stage},
 };
-use spindles_block::{BlockIndex, BufferId, Operation, Reply, Request, RequestError};
+use spindles_block::{BufferId, Operation, Reply, Request, RequestError};
 
 /// The extent of a request in one group: from `first_row` in its first chunk to `last_end` in its
 /// last.
@@ -232,41 +232,10 @@ impl Engine {
         range.reads.issued = self.now;
         range.pending = 1;
         if self.has_checksums() {
-            return self.begin_direct(id, slot_index, offset, block);
+            let next = self.begin_direct(id, slot_index, offset, block);
+            return self.go_on(id, next);
         }
         self.member_io(id, slot_index, member, operation, offset, blocks, buffer);
-    }
-
-    /// Pins the checksum pages of a read that goes straight to a member, or waits for them.
-    #[inline(never)]
-    fn begin_direct(&mut self, id: RangeId, slot: u8, offset: BlockIndex, block: BlockIndex) {
-        let range = &mut self.ranges[id];
-        range.preferred = slot;
-        range.direct.offset = offset;
-        range.direct.block = block;
-        if self.pin_pages(id) {
-            return self.read_direct(id);
-        }
-        self.ranges[id].move_to(Stage::DirectPaging);
-    }
-
-    /// Begins a read that goes straight to a member. The pages of its checksums are pinned.
-    pub(crate) fn read_direct(&mut self, id: RangeId) {
-        if self.reads_blank(id) {
-            return self.plan_direct(id, false);
-        }
-        let now = self.now;
-        let range = &mut self.ranges[id];
-        let Owner::Request(request) = range.owner else {
-            panic!("a direct operation belongs to a request");
-        };
-        range.move_to(Stage::Direct);
-        range.reads.issued = now;
-        range.pending = 1;
-        let (slot, member, offset) = (range.preferred, range.direct.member, range.direct.offset);
-        let blocks = range.blocks;
-        let buffer = self.requests[request].place(range.direct.block);
-        self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
     }
 
     /// Hands out the next stripe range: the longest run of rows in which the request touches the
@@ -347,6 +316,7 @@ impl Engine {
         let staged = self.staging.as_ref();
         let is_staged = staged.is_some_and(|staging| !staging.stage.flush().0.is_empty())
             && !self.mutated(Mutation::FlushSkipsStage);
-        self.flush_members(id, self.flushes.is_all_durable() && !is_staged);
+        let next = self.flush_members(id, self.flushes.is_all_durable() && !is_staged);
+        self.go_on(id, next);
     }
 }

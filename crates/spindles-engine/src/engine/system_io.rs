@@ -2,13 +2,14 @@
 
 use crate::{
     Engine, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
+    log::LogPiece,
     output::{IoPurpose, Output},
     plan::{Ask, Strategy},
     stripe::{Past, Stage, Way},
     system_io::{MetadataRead, Purpose, Read},
 };
 use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation,
+    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation, Piece,
 };
 
 /// Returns the frame of a page of checksums; `None` if the I/O is not of a page.
@@ -152,5 +153,57 @@ impl Engine {
         let block_bytes = index(self.settings.block_size.bytes());
         let start = index(slice.first_block) * block_bytes;
         start..start + index(blocks) * block_bytes
+    }
+
+    /// Returns the pieces of memory of a member I/O, in order: one, or up to `PIECES_MAX` for a
+    /// write to the log. They belong to the driver until the result.
+    pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
+        let (buffer, blocks) = (io.buffer, io.blocks);
+        let is_one = buffer != BufferSlice::PIECES;
+        let staged = self.staging.as_ref().filter(|_| !is_one);
+        let staged = staged.and_then(|_| self.staged_pieces(io));
+        let (first, second) = match (is_one, staged) {
+            (true, _) => (Some(Piece { buffer, blocks }), None),
+            (false, Some([header, contents])) => (Some(header), Some(contents)),
+            (false, None) => (None, None),
+        };
+        let several = first.is_none().then(|| {
+            let (_, member) = Purpose::of(io.id);
+            let pieces = self
+                .log
+                .pieces(member, self.ranges.groups(), &self.metadata_buffer);
+            pieces.map(|piece| match piece {
+                LogPiece::Header(header) => header,
+                LogPiece::Blocks {
+                    range,
+                    slot,
+                    blocks,
+                } => Piece {
+                    buffer: self.write_source(range, slot),
+                    blocks,
+                },
+            })
+        });
+        let few = first.into_iter().chain(second);
+        few.chain(several.into_iter().flatten())
+    }
+
+    /// Returns the longest write with several pieces, in blocks. 0 without a log.
+    pub fn pieces_blocks_max(&self) -> u32 {
+        let staging = self.staging.as_ref();
+        let column_max = staging.map_or(0, |staging| {
+            staging.header_blocks() + staging.layout.column_blocks_max()
+        });
+        self.log.write_blocks_max().max(column_max)
+    }
+
+    /// Returns the pieces of a write to the stage; `None` for another write.
+    pub(crate) fn staged_pieces(&self, io: &MemberIo) -> Option<[Piece; 2]> {
+        let (staging, buffer) = (self.staging.as_ref()?, &self.metadata_buffer);
+        match Purpose::of(io.id).0 {
+            Purpose::StageBatch => Some(staging.column_pieces(buffer, io.member)),
+            Purpose::StageRepair => Some(staging.repair_pieces(buffer, io.member)),
+            _ => None,
+        }
     }
 }

@@ -18,10 +18,10 @@ use crate::{
     output::{Event, Output},
     plan::{Ask, Step},
     slots::SlotSet,
-    stripe::{Owner, RowState, Stage},
+    stripe::Next,
 };
 use core::ops::Range;
-use spindles_block::{MemberError, MemberIndex, Operand};
+use spindles_block::{MemberError, MemberIndex};
 use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum};
 
 impl Engine {
@@ -44,45 +44,12 @@ impl Engine {
         checksums.map_or(data, |checksums| checksums.min(data)).0
     }
 
-    /// Computes the checksums of blocks that were read straight from a member.
-    #[inline(never)]
-    pub(crate) fn verify_direct(&mut self, id: RangeId) {
-        let range = &self.ranges[id];
-        let Owner::Request(request) = range.owner else {
-            panic!("a direct operation belongs to a request");
-        };
-        let slice = self.requests[request].place(range.direct.block);
-        let base = self.workspace.operands_start(id);
-        self.workspace
-            .set_operand(base, Operand { index: 0, slice });
-        let range = &mut self.ranges[id];
-        range.sources = 1;
-        range.targets = 0;
-        range.move_to(Stage::Verifying);
-        self.outbox
-            .put(Output::Compute(spindles_block::StepId(id.0)));
-    }
-
-    /// Uses the blocks that were read straight from a member if they fit their checksums.
-    pub(crate) fn verified_direct(&mut self, id: RangeId) {
-        let range = &self.ranges[id];
-        let sums = self.workspace.checksums_start(id);
-        let sums = &self.workspace.checksums()[sums..sums + index(range.blocks)];
-        let pages = self.pages.as_ref().expect("something was summed up");
-        let first = range.direct.offset;
-        let blind = self.mutated(Mutation::SkipVerify);
-        if blind || pages.agree(&self.metadata_buffer, (id.0, 0), first, sums) {
-            return self.finish_direct(id);
-        }
-        self.direct_disagrees(id);
-    }
-
     /// Uses the blocks that were read if they fit their checksums.
-    pub(crate) fn verified(&mut self, id: RangeId) {
+    pub(crate) fn verified(&mut self, id: RangeId) -> Next {
         let range = &self.ranges[id];
         let blind = self.mutated(Mutation::SkipVerify);
         if range.rows.settling.is_under_way() {
-            return self.settling_verified(id);
+            return Next::SettlingVerified;
         }
         let rotten = if blind {
             SlotSet::EMPTY
@@ -93,23 +60,23 @@ impl Engine {
             if !self.may_use_old_contents(id) {
                 return self.leave_old_contents(id);
             }
-            return self.next_step(id, Some(Step::Verify));
+            return Next::After(Step::Verify);
         }
         let range = &mut self.ranges[id];
         if !range.is_locked() {
             range.seen.unlocked_read_failed = true;
             self.unpin_pages(id);
-            return self.plan_range(id);
+            return Next::Plan;
         }
         if self.ranges[id].halve() {
-            return self.plan_range(id);
+            return Next::Plan;
         }
         if !rotten.and(self.ranges[id].rows.old_contents).is_empty() {
             // Their checksums may not have reached the member before it went out.
             return self.leave_old_contents(id);
         }
         self.found_rotten(id, rotten);
-        self.plan_range(id);
+        Next::Plan
     }
 
     /// Notes that these slots of the current row hold other bytes than were written.
@@ -156,26 +123,6 @@ impl Engine {
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Plans a read again whose blocks do not fit their checksums: without a lock the read may have
-    /// met a write.
-    #[cold]
-    fn direct_disagrees(&mut self, id: RangeId) {
-        self.plan_direct(id, true);
-    }
-
-    /// Gives a plan to a read that went straight to a member.
-    #[cold]
-    pub(crate) fn plan_direct(&mut self, id: RangeId, unlocked_read_failed: bool) {
-        self.unpin_pages(id);
-        let range = &mut self.ranges[id];
-        range.reset();
-        range.seen.unlocked_read_failed = unlocked_read_failed;
-        range.move_to(Stage::Starting);
-        let group = range.group;
-        self.geometry.group_into(group, self.ranges.group_mut(id));
-        self.plan_range(id);
-    }
-
     /// Handles a rotten place of a member that a client met, or a job other than a scrub.
     #[cold]
     fn note_rot(&mut self, id: RangeId, slot: u8) {
@@ -188,34 +135,6 @@ impl Engine {
         self.outbox
             .put(Output::Event(Event::MemberFault { member, error }));
         self.repair_rot(id, slot);
-    }
-
-    /// Continues a stripe range whose pages are pinned now.
-    pub(crate) fn paged(&mut self, id: RangeId) {
-        let range = &self.ranges[id];
-        if range.owner == Owner::Replay {
-            return self.replay_paged(id);
-        }
-        if range.rows.state == RowState::Looking {
-            return self.looked_at_rows(id);
-        }
-        let needed = range.plan.reads.or(range.plan.writes);
-        if needed
-            .and(self.ranges.missing_slots(&self.members, id))
-            .is_empty()
-        {
-            return self.carry_out_plan(id);
-        }
-        self.plan_range(id);
-    }
-
-    /// Continues a read that goes straight to a member. Its pages are pinned now.
-    pub(crate) fn paged_direct(&mut self, id: RangeId) {
-        let member = self.ranges[id].direct.member;
-        if self.members.missing().contains(member) {
-            return self.direct_disagrees(id);
-        }
-        self.read_direct(id);
     }
 
     /// Pins all pages that a stripe range needs. Returns false if the stripe range must wait. It

@@ -13,6 +13,7 @@ use crate::{
     index,
     plan::{Step, Strategy},
     slots::SlotSet,
+    stripe::Next,
 };
 use spindles_format::{RowSum, stored_checksum};
 
@@ -53,20 +54,20 @@ impl Engine {
 
     /// Uses recovered data of the current rows if it is proved: by the row sum, or by the checksum
     /// that its own member keeps.
-    pub(crate) fn recovered(&mut self, id: RangeId) {
+    pub(crate) fn recovered(&mut self, id: RangeId) -> Next {
         let blocks = self.ranges[id].blocks;
         if !self.ranges[id].rows.old_contents.is_empty() {
             if (0..blocks).all(|row| self.proves_old(id, row)) {
-                return self.next_step(id, Some(Step::Prove));
+                return Next::After(Step::Prove);
             }
             return self.leave_old_contents(id);
         }
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
         if proved || self.mutated(Mutation::TrustRecovered) {
-            return self.next_step(id, Some(Step::Prove));
+            return Next::After(Step::Prove);
         }
         if self.ranges[id].halve() {
-            return self.plan_range(id);
+            return Next::Plan;
         }
         // A parity that was used for the recovery is not the parity of this row.
         let shape = self.ranges[id].shape;
@@ -74,7 +75,7 @@ impl Engine {
         let used = range.plan.reads.lowest(u32::from(shape.data));
         range.rows.unreadable = range.rows.unreadable.or(used.and(shape.redundant()));
         range.seen.corrupt = true;
-        self.plan_range(id);
+        Next::Plan
     }
 
     fn is_proved(&self, id: RangeId, row: u32) -> bool {
@@ -175,5 +176,53 @@ impl Engine {
         } else {
             RowSums::Alike(RowSum::NONE)
         }
+    }
+
+    /// Returns true if members that were not out prove a row in which old contents stand in.
+    pub(crate) fn proves_old(&self, id: RangeId, row: u32) -> bool {
+        let old = self.ranges[id].rows.old_contents;
+        let shape = self.ranges[id].shape;
+        let present = shape
+            .all()
+            .minus(self.ranges.missing_slots(&self.members, id));
+        let witnesses = present.minus(old).and(self.ranges[id].rows.unreadable);
+        if shape.copies {
+            let read = old.first().expect("a copy was read");
+            let sum = self.checksum_at(id, ChecksumsOf::Read, read, row);
+            return witnesses
+                .iter()
+                .any(|slot| self.entry(id, slot, row).checksum == sum);
+        }
+        let Some(sum) = self.row_sum_of(id, shape.all_data(), row) else {
+            return false;
+        };
+        let agrees = |slot| self.entry(id, slot, row).row_sum == sum;
+        let own = self.ranges[id].rows.made_checksums.and(witnesses);
+        let is_own = |slot| {
+            let sum = self.checksum_at(id, ChecksumsOf::Made, slot, row);
+            self.entry(id, slot, row).checksum == sum
+        };
+        let current = witnesses.or(self.ranges[id].plan.reads).minus(old);
+        let parity = shape.redundant();
+        let is_proved =
+            current.and(parity).iter().any(agrees) || !own.is_empty() && own.iter().all(is_own);
+        is_proved && old.and(parity).iter().all(agrees)
+    }
+
+    /// Gives up old contents that are not proved, and plans the row again without them.
+    pub(crate) fn leave_old_contents(&mut self, id: RangeId) -> Next {
+        let rows = &mut self.ranges[id].rows;
+        rows.old_contents = SlotSet::EMPTY;
+        rows.made_checksums = SlotSet::EMPTY;
+        Next::Plan
+    }
+
+    /// Returns true if the old contents that were read are proved, or a recovery will prove them.
+    pub(crate) fn may_use_old_contents(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        let is_proved = |row| self.proves_old(id, row);
+        range.rows.old_contents.is_empty()
+            || !range.plan.recover.is_empty()
+            || (0..range.blocks).all(is_proved)
     }
 }

@@ -21,7 +21,7 @@
 
 use super::Job;
 use crate::{
-    Engine, RangeId,
+    Engine,
     engine::Closing,
     growth::parts,
     index,
@@ -72,17 +72,6 @@ impl Engine {
     /// Returns the redundancy groups that lie in the members' headroom instead of their places.
     pub fn staged_groups(&self) -> Range<u64> {
         self.grow.staged()
-    }
-
-    /// Returns true if a stripe range is a write of staged blocks in a window that can't be moved.
-    /// Members keep the checksums of the staged contents, so a later write would look like rot
-    /// after a crash.
-    pub(crate) fn refuses_staged_write(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        range.ask == Ask::Write
-            && self.grow.is_stuck()
-            && self.grow.is_staged(range.group)
-            && self.has_checksums()
     }
 
     /// Finds a growth at opening, when the maps are known: staged blocks belong to the new map.

@@ -9,7 +9,6 @@
 use super::Job;
 use crate::{
     Engine, Mutation, RangeId,
-    checksums::row_sums::ChecksumsOf,
     engine::Closing,
     jobs::{
         Place,
@@ -217,54 +216,6 @@ impl Engine {
         true
     }
 
-    /// Returns true if the old contents that were read are proved, or a recovery will prove them.
-    pub(crate) fn may_use_old_contents(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        let is_proved = |row| self.proves_old(id, row);
-        range.rows.old_contents.is_empty()
-            || !range.plan.recover.is_empty()
-            || (0..range.blocks).all(is_proved)
-    }
-
-    /// Returns true if members that were not out prove a row in which old contents stand in.
-    pub(crate) fn proves_old(&self, id: RangeId, row: u32) -> bool {
-        let old = self.ranges[id].rows.old_contents;
-        let shape = self.ranges[id].shape;
-        let present = shape
-            .all()
-            .minus(self.ranges.missing_slots(&self.members, id));
-        let witnesses = present.minus(old).and(self.ranges[id].rows.unreadable);
-        if shape.copies {
-            let read = old.first().expect("a copy was read");
-            let sum = self.checksum_at(id, ChecksumsOf::Read, read, row);
-            return witnesses
-                .iter()
-                .any(|slot| self.entry(id, slot, row).checksum == sum);
-        }
-        let Some(sum) = self.row_sum_of(id, shape.all_data(), row) else {
-            return false;
-        };
-        let agrees = |slot| self.entry(id, slot, row).row_sum == sum;
-        let own = self.ranges[id].rows.made_checksums.and(witnesses);
-        let is_own = |slot| {
-            let sum = self.checksum_at(id, ChecksumsOf::Made, slot, row);
-            self.entry(id, slot, row).checksum == sum
-        };
-        let current = witnesses.or(self.ranges[id].plan.reads).minus(old);
-        let parity = shape.redundant();
-        let is_proved =
-            current.and(parity).iter().any(agrees) || !own.is_empty() && own.iter().all(is_own);
-        is_proved && old.and(parity).iter().all(agrees)
-    }
-
-    /// Gives up old contents that are not proved, and plans the row again without them.
-    pub(crate) fn leave_old_contents(&mut self, id: RangeId) {
-        let rows = &mut self.ranges[id].rows;
-        rows.old_contents = SlotSet::EMPTY;
-        rows.made_checksums = SlotSet::EMPTY;
-        self.plan_range(id);
-    }
-
     /// Skips the current rows of devices being filled, because too little of these rows can be
     /// read. No data is given up: the rows are bad blocks of the devices until they are written, or
     /// can be read again. Returns false if a device should not be relied on without them.
@@ -305,7 +256,6 @@ impl Engine {
         self.scrub.also_left(left);
         self.choose_direct();
         self.write_area(AreaKind::BAD_BLOCKS);
-        self.acknowledge(id);
         true
     }
 

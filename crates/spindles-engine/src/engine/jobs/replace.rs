@@ -109,14 +109,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn replace_flushed(&mut self, member: MemberIndex) {
-        self.step_replace(if member == self.replacement() {
-            Input::DeviceFlushed
-        } else {
-            Input::MembersFlushed
-        });
-    }
-
     /// Exchanges the device of the member and the one beyond all positions, here and at the driver.
     fn exchange(&mut self) {
         let member = self.replace.member().expect("one is replaced");

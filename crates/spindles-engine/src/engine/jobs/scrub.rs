@@ -14,7 +14,7 @@ use crate::{
     jobs::scrub::{Context, Repair, Scrub},
     output::{CommandError, Event, Output},
     plan::Ask,
-    stripe::Owner,
+    stripe::{Next, Owner},
 };
 use spindles_block::{ComputeResult, RequestError};
 
@@ -141,9 +141,9 @@ impl Engine {
     }
 
     /// Handles a scrub's stripe range whose blocks do not fit together.
-    pub(crate) fn scrub_disagrees(&mut self, id: RangeId, result: ComputeResult) {
+    pub(crate) fn scrub_disagrees(&mut self, id: RangeId, result: ComputeResult) -> Next {
         if self.ranges[id].halve() {
-            return self.plan_range(id);
+            return Next::Plan;
         }
         let readable = self.ranges[id].plan.reads;
         let data = u32::from(self.ranges[id].shape.data);
@@ -166,23 +166,23 @@ impl Engine {
             ComputeResult::Mismatch => {
                 self.tell_disagreement(id, false);
                 self.tell_repairs(id, false);
-                return self.finish_rows(id);
+                return Next::RowsDone;
             }
             ComputeResult::Done => panic!("what fits together does not disagree"),
         }
-        self.plan_range(id);
+        Next::Plan
     }
 
     /// Finishes rows of a scrub that can't be reconstructed, because too much is lost.
-    pub(crate) fn scrub_gives_up(&mut self, id: RangeId) {
+    pub(crate) fn scrub_gives_up(&mut self, id: RangeId) -> Next {
         let lost = self.ranges[id].lost_here(self.ranges.missing_slots(&self.members, id));
         if lost.is_empty() {
             // Members are lost, not places on them.
             let error = RequestError::BeyondTolerance;
             self.ranges[id].error.get_or_insert(error);
-            return self.finish(id);
+            return Next::Done;
         }
         self.tell_repairs(id, false);
-        self.finish_rows(id);
+        Next::RowsDone
     }
 }

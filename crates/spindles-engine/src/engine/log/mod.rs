@@ -17,13 +17,13 @@ use crate::{
     Engine, Mutation, RangeId,
     agenda::Due,
     checksums::ChecksumsOf,
-    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogPiece, Next, Record},
+    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, Next, Record},
     output::{Event, OutReason, Output},
     plan::Ask,
     stripe::{Owner, Stage},
     system_io::Purpose,
 };
-use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Piece};
+use spindles_block::{MemberIndex, MemberResult};
 use spindles_format::DeviceRecord;
 
 impl Engine {
@@ -208,48 +208,6 @@ impl Engine {
         while let Some(write) = self.log.next_write(&self.metadata_buffer) {
             self.outbox.put(Output::Member(write));
         }
-    }
-
-    /// Returns the pieces of memory of a member I/O, in order: one, or up to `PIECES_MAX` for a
-    /// write to the log. They belong to the driver until the result.
-    pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
-        let (buffer, blocks) = (io.buffer, io.blocks);
-        let is_one = buffer != BufferSlice::PIECES;
-        let staged = self.staging.as_ref().filter(|_| !is_one);
-        let staged = staged.and_then(|_| self.staged_pieces(io));
-        let (first, second) = match (is_one, staged) {
-            (true, _) => (Some(Piece { buffer, blocks }), None),
-            (false, Some([header, contents])) => (Some(header), Some(contents)),
-            (false, None) => (None, None),
-        };
-        let several = first.is_none().then(|| {
-            let (_, member) = Purpose::of(io.id);
-            let pieces = self
-                .log
-                .pieces(member, self.ranges.groups(), &self.metadata_buffer);
-            pieces.map(|piece| match piece {
-                LogPiece::Header(header) => header,
-                LogPiece::Blocks {
-                    range,
-                    slot,
-                    blocks,
-                } => Piece {
-                    buffer: self.write_source(range, slot),
-                    blocks,
-                },
-            })
-        });
-        let few = first.into_iter().chain(second);
-        few.chain(several.into_iter().flatten())
-    }
-
-    /// Returns the longest write with several pieces, in blocks. 0 without a log.
-    pub fn pieces_blocks_max(&self) -> u32 {
-        let staging = self.staging.as_ref();
-        let column_max = staging.map_or(0, |staging| {
-            staging.header_blocks() + staging.layout.column_blocks_max()
-        });
-        self.log.write_blocks_max().max(column_max)
     }
 
     /// Handles the result of a write of a batch, or of its flush.

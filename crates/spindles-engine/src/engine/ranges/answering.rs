@@ -7,7 +7,7 @@
 use crate::{
     Engine, RangeId,
     plan::{Ask, Step},
-    stripe::{Owner, Stage},
+    stripe::{Next, Owner, Stage},
 };
 
 impl Engine {
@@ -44,13 +44,13 @@ impl Engine {
     }
 
     /// Answers a stripe range whose data is in scratch space, unless something came in between.
-    pub(super) fn answer_logged(&mut self, id: RangeId) {
+    pub(super) fn answer_logged(&mut self, id: RangeId) -> Next {
         let segment = self.ranges[id].stage().segment().expect("it is logged");
         if !self.may_answer(id) {
             let range = &mut self.ranges[id];
             range.plan.steps = range.plan.steps.without(Step::Keep);
             range.move_to(Stage::Logged { segment });
-            return self.write_logged(id);
+            return Next::Logged;
         }
         let range = &mut self.ranges[id];
         let Owner::Request(request) = range.owner else {
@@ -61,6 +61,6 @@ impl Engine {
         self.ranges.note_answered(id);
         self.request_part_done(request, None);
         self.finish_merged(merged, None);
-        self.write_kept(id);
+        Next::Kept
     }
 }

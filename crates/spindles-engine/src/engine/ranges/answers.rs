@@ -6,14 +6,14 @@ use crate::{
     output::OutReason,
     plan::{Ask, Step},
     slots::SlotSet,
-    stripe::{Owner, Stage},
+    stripe::{Next, Owner, Stage},
 };
 use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
 
 impl Engine {
     /// Handles the result of a member I/O of a stripe range.
     #[inline]
-    pub(crate) fn range_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
+    pub(crate) fn range_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) -> Next {
         let range = &mut self.ranges[id];
         assert!(range.pending > 0, "a member I/O came back twice");
         range.pending -= 1;
@@ -28,19 +28,21 @@ impl Engine {
                         self.read_took(member, issued);
                     }
                     if self.has_checksums() {
-                        return self.verify_direct(id);
+                        self.verify_direct(id);
+                    } else {
+                        self.finish_direct(id);
                     }
-                    self.finish_direct(id);
+                    Next::Wait
                 }
                 Err(error) => self.direct_failed(id, slot, error),
             };
         }
-        self.planned_io_done(id, slot, result);
+        self.planned_io_done(id, slot, result)
     }
 
     /// Handles the result of a member I/O of a stripe range with a plan.
     #[inline(never)]
-    fn planned_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
+    fn planned_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) -> Next {
         let range = &self.ranges[id];
         let (stage, owner, done) = (range.stage(), range.owner, range.pending == 0);
         if !matches!(stage, Stage::Flushing(_)) && range.shape.mirrors() {
@@ -48,7 +50,8 @@ impl Engine {
             self.members.load_mut(member).in_flight -= 1;
         }
         if owner == Owner::Replay {
-            return self.replay_io_done(id, slot, result);
+            self.replay_io_done(id, slot, result);
+            return Next::Wait;
         }
         let range = &mut self.ranges[id];
         if matches!(stage, Stage::Reading { .. }) && range.ask == Ask::Read {
@@ -60,12 +63,14 @@ impl Engine {
             self.column_io_failed(id, slot, self.ranges.member_of_io(id, slot), error);
         }
         if done {
-            self.range_ios_done(id);
+            self.range_ios_done(id)
+        } else {
+            Next::Wait
         }
     }
 
     /// Continues a stripe range whose member I/O is all back.
-    pub(crate) fn range_ios_done(&mut self, id: RangeId) {
+    pub(crate) fn range_ios_done(&mut self, id: RangeId) -> Next {
         let range = &mut self.ranges[id];
         match range.stage() {
             Stage::Reading { failed: true } => {
@@ -76,11 +81,14 @@ impl Engine {
                     let missing = self.ranges.missing_slots(&self.members, id);
                     self.ranges[id].narrow(missing);
                 }
-                self.plan_range(id);
+                Next::Plan
             }
-            Stage::Reading { failed: false } => self.next_step(id, Some(Step::Read)),
+            Stage::Reading { failed: false } => Next::After(Step::Read),
             Stage::Placing(_) => self.written(id),
-            Stage::Flushing(_) => self.flush_of_range_ended(id),
+            Stage::Flushing(_) => {
+                self.flush_of_range_ended(id);
+                Next::Wait
+            }
             stage => panic!("a member I/O came back in stage {stage:?}"),
         }
     }
@@ -110,7 +118,7 @@ impl Engine {
         }
     }
 
-    fn direct_failed(&mut self, id: RangeId, slot: u8, error: MemberError) {
+    fn direct_failed(&mut self, id: RangeId, slot: u8, error: MemberError) -> Next {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         range.reset();
@@ -119,10 +127,10 @@ impl Engine {
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));
             self.ranges[id].error = Some(RequestError::of_write(error));
-            return self.finish(id);
+            return Next::Done;
         }
         self.ranges.take_group(&self.geometry, id, group);
         self.read_failed(id, slot, member, error);
-        self.plan_range(id);
+        Next::Plan
     }
 }

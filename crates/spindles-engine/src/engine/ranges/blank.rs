@@ -25,7 +25,7 @@ use crate::{
     checksums::{Pages, entries::is_known},
     plan::{Ask, Plan},
     slots::SlotSet,
-    stripe::{Owner, RowState, Stage, StripeRange},
+    stripe::{Next, Owner, RowState, Stage, StripeRange},
 };
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE};
 
@@ -89,17 +89,17 @@ impl Engine {
     }
 
     /// Looks at the checksums of the current rows on all members, once their pages are pinned.
-    pub(super) fn look_at_rows(&mut self, id: RangeId) {
+    pub(super) fn look_at_rows(&mut self, id: RangeId) -> Next {
         self.ranges[id].rows.state = RowState::Looking;
         if !self.pin_pages(id) {
             self.ranges[id].move_to(Stage::Paging);
-            return;
+            return Next::Wait;
         }
-        self.looked_at_rows(id);
+        self.looked_at_rows(id)
     }
 
     /// Continues with the leading rows that are all blank, or all written. The pages are pinned.
-    pub(crate) fn looked_at_rows(&mut self, id: RangeId) {
+    pub(crate) fn looked_at_rows(&mut self, id: RangeId) -> Next {
         let range = &self.ranges[id];
         let (shape, end, blocks) = (range.shape, range.low + range.blocks, range.blocks);
         let held = shape.all().minus(self.slots_not_held(id, end));
@@ -123,7 +123,7 @@ impl Engine {
         if blank {
             self.keep_blank(id);
         }
-        self.plan_range(id);
+        Next::Plan
     }
 
     /// Marks blank rows on devices that are being filled or copied to, and on members that lost

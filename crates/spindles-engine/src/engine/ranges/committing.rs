@@ -5,7 +5,7 @@ use crate::{
     Engine, Mutation, RangeId,
     plan::{Ask, Step, Strategy},
     slots::SlotSet,
-    stripe::{Owner, Past, RowState, Rows, Stage, Way, WritePath},
+    stripe::{Next, Owner, Past, RowState, Rows, Stage, Way, WritePath},
     waits::WaitFor,
 };
 use spindles_block::{Operation, RequestError};
@@ -28,69 +28,68 @@ impl SlotWrites {
 
 impl Engine {
     /// Brings a stripe range to the commit point. From here on a member that fails goes out.
-    pub(super) fn reach_commit(&mut self, id: RangeId) {
+    pub(super) fn reach_commit(&mut self, id: RangeId) -> Next {
         self.ranges[id].move_to(Stage::Begin);
-        self.begin_write(id);
-    }
-
-    /// Brings a stripe range to the commit point, with contents that settle its rows.
-    pub(crate) fn agree(&mut self, id: RangeId) {
-        self.ranges[id].move_to(Stage::Agree);
-        self.write_settled_rows(id);
+        Next::Commit
     }
 
     /// `Begin`: decides how the new blocks get to their places.
     #[inline(never)]
-    pub(super) fn begin_write(&mut self, id: RangeId) {
-        if self.may_write(id) {
-            match self.write_path(id) {
-                WritePath::Places => self.write_places(id),
-                path => {
-                    self.plan_write(id, path);
-                    self.next_write_step(id, Step::Commit);
-                }
+    pub(super) fn begin_write(&mut self, id: RangeId) -> Next {
+        if let Some(next) = self.cannot_write(id) {
+            return next;
+        }
+        match self.write_path(id) {
+            WritePath::Places => self.write_places(id),
+            path => {
+                self.plan_write(id, path);
+                self.next_write_step(id, Step::Commit)
             }
         }
     }
 
     /// `Agree`: settled contents are not logged, and have the checksums that they agree with.
-    pub(super) fn write_settled_rows(&mut self, id: RangeId) {
-        if self.may_write(id) {
-            self.next_write_step(id, Step::Commit);
+    pub(super) fn write_settled_rows(&mut self, id: RangeId) -> Next {
+        if let Some(next) = self.cannot_write(id) {
+            return next;
         }
+        self.next_write_step(id, Step::Commit)
     }
 
     /// `Summed`: members may have gone out since, so that the write needs the log after all.
-    pub(super) fn write_summed(&mut self, id: RangeId) {
-        if self.may_write(id) {
-            let path = self.write_path(id);
-            if path == WritePath::Log {
-                self.plan_write(id, path);
-                return self.next_write_step(id, Step::Commit);
-            }
-            self.write_places(id);
+    pub(super) fn write_summed(&mut self, id: RangeId) -> Next {
+        if let Some(next) = self.cannot_write(id) {
+            return next;
         }
+        let path = self.write_path(id);
+        if path == WritePath::Log {
+            self.plan_write(id, path);
+            return self.next_write_step(id, Step::Commit);
+        }
+        self.write_places(id)
     }
 
     /// `Logged`: the client may be answered now.
-    pub(super) fn write_logged(&mut self, id: RangeId) {
-        if self.may_write(id) {
-            let answers = self.may_answer(id);
-            let plan = &mut self.ranges[id].plan;
-            plan.steps = plan.steps.with_if(Step::Keep, answers);
-            self.next_write_step(id, Step::Log);
+    pub(super) fn write_logged(&mut self, id: RangeId) -> Next {
+        if let Some(next) = self.cannot_write(id) {
+            return next;
         }
+        let answers = self.may_answer(id);
+        let plan = &mut self.ranges[id].plan;
+        plan.steps = plan.steps.with_if(Step::Keep, answers);
+        self.next_write_step(id, Step::Log)
     }
 
     /// `Kept`: the client is answered.
-    pub(super) fn write_kept(&mut self, id: RangeId) {
-        if self.may_write(id) {
-            self.next_write_step(id, Step::Keep);
+    pub(super) fn write_kept(&mut self, id: RangeId) -> Next {
+        if let Some(next) = self.cannot_write(id) {
+            return next;
         }
+        self.next_write_step(id, Step::Keep)
     }
 
     /// Takes the step of a stripe range's plan that follows `done`, from the commit on.
-    fn next_write_step(&mut self, id: RangeId, done: Step) {
+    fn next_write_step(&mut self, id: RangeId, done: Step) -> Next {
         let steps = self.ranges[id].plan.steps;
         match steps.after(Some(done)) {
             Some(step @ Step::Checksum) => {
@@ -99,20 +98,21 @@ impl Engine {
             }
             Some(Step::Log) => self.queue_for_log(id),
             Some(Step::Keep) => self.keep_data(id),
-            _ => self.write_places(id),
+            _ => return self.write_places(id),
         }
+        Next::Wait
     }
 
-    /// Returns true if a stripe range can write now. Otherwise it waits, or ends without a write.
-    fn may_write(&mut self, id: RangeId) -> bool {
+    /// Returns what a stripe range does that can't write now: it waits, or ends without a write.
+    fn cannot_write(&mut self, id: RangeId) -> Option<Next> {
         let given_up = self.writes_nothing();
         if !given_up {
             if let Some(reason) = self.commit_waits_for(id) {
                 self.waits.wait(id, reason);
-                return false;
+                return Some(Next::Wait);
             }
             if !self.ranges.slots_to_write(&self.members, id).is_empty() {
-                return true;
+                return None;
             }
         }
         // Settling rows with one copy left, or without their parity, needs no write.
@@ -121,8 +121,7 @@ impl Engine {
         if given_up || asked && range.ask == Ask::Write {
             range.error = Some(RequestError::BeyondTolerance);
         }
-        self.acknowledge(id);
-        false
+        Some(Next::Acknowledge(range.stage().past()))
     }
 
     /// Returns what must be durable before a stripe range commits; `None` if nothing.
@@ -145,7 +144,7 @@ impl Engine {
 
     /// Writes slots of a stripe range to their places.
     #[inline(never)]
-    fn write_places(&mut self, id: RangeId) {
+    fn write_places(&mut self, id: RangeId) -> Next {
         let kept = self.ranges.slots_to_write(&self.members, id);
         let mut writes = kept;
         let to_replacement = self.replace.slots(&self.ranges, id).and(writes);
@@ -153,7 +152,7 @@ impl Engine {
             if to_replacement.is_empty() {
                 // The replacement ended meanwhile.
                 self.ranges[id].move_to(Stage::Acknowledging(Past::NOTHING));
-                return self.finish_rows(id);
+                return Next::RowsDone;
             }
             writes = SlotSet::EMPTY;
         }
@@ -181,6 +180,7 @@ impl Engine {
             let source = self.write_source(id, slot);
             self.write_to_replacement(id, slot, operations.of(slot), source);
         }
+        Next::Wait
     }
 
     /// Returns how the new blocks of a stripe range get to their places.
@@ -248,13 +248,13 @@ impl Engine {
     }
 
     /// Continues when the checksums of a write are computed.
-    pub(super) fn checksums_ready(&mut self, id: RangeId, logs: bool) {
+    pub(super) fn checksums_ready(&mut self, id: RangeId, logs: bool) -> Next {
         self.checksums_known(id);
         if logs {
             return self.next_write_step(id, Step::Checksum);
         }
         self.ranges[id].move_to(Stage::Summed);
-        self.write_summed(id);
+        self.write_summed(id)
     }
 
     fn checksums_known(&mut self, id: RangeId) {
@@ -308,17 +308,5 @@ impl Engine {
             // Settling writes the old contents back, even if the client's write replaces them.
             zeros: zeros.filter(|_| !settles),
         }
-    }
-
-    /// Returns true if a flush makes the writes of a stripe range durable: logged writes if the log
-    /// may be lost, other writes if blocks have checksums, which are written before the flush.
-    pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        let flushed = if range.is_logged() {
-            self.log.is_on_device()
-        } else {
-            self.has_checksums()
-        };
-        flushed && range.ask == Ask::Write && self.requests.write_kind(&self.ranges, id).0
     }
 }

@@ -1,32 +1,12 @@
 //! Takes the steps of a plan up to the commit, and carries out computations.
 
 use crate::{
-    Engine, RangeId, index,
-    output::Output,
-    plan::Step,
-    slots::SlotSet,
-    staging::STAGE_STEP,
-    stripe::{Owner, Stage},
+    Engine, RangeId, index, output::Output, plan::Step, slots::SlotSet, staging::STAGE_STEP,
+    stripe::Stage,
 };
-use spindles_block::{BufferSlice, Computation, ComputeResult, StepId};
+use spindles_block::{BufferSlice, Computation, StepId};
 
 impl Engine {
-    /// Takes the step of a stripe range's plan that follows `done`, up to the commit. Without a
-    /// commit the rows are done.
-    pub(crate) fn next_step(&mut self, id: RangeId, done: Option<Step>) {
-        match self.ranges[id].plan.steps.after(done) {
-            Some(Step::Read) => self.read_planned(id),
-            Some(Step::Prove) => {
-                let range = &self.ranges[id];
-                let recovered = range.plan.recover.and(range.shape.all_data());
-                self.checksum_made(id, Step::Prove, recovered);
-            }
-            Some(Step::Commit) if !self.only_looks(id) => self.reach_commit(id),
-            None | Some(Step::Commit) => self.scrubbed(id, false),
-            Some(step) => self.take_step(id, step),
-        }
-    }
-
     /// Begins a computation before the commit.
     pub(crate) fn take_step(&mut self, id: RangeId, step: Step) {
         self.compute(id, step, Stage::Computing(step));
@@ -197,48 +177,6 @@ impl Engine {
     /// Returns the most checksums that a step asks for.
     pub fn checksums_max(&self) -> usize {
         self.workspace.checksums_each()
-    }
-
-    /// Handles the result of a computation of a stripe range.
-    pub(crate) fn range_computed(&mut self, id: RangeId, result: ComputeResult) {
-        let range = &mut self.ranges[id];
-        let stage = range.stage();
-        let Some(step) = stage.step() else {
-            panic!("a computation came back in stage {stage:?}");
-        };
-        if range.owner == Owner::Replay {
-            return self.replay_computed(id, step);
-        }
-        let settles = range.rows.settling.is_under_way() && !range.shape.copies;
-        match (stage, step) {
-            (Stage::Covered | Stage::Copying | Stage::Summing, _) => self.staged_computed(id),
-            (Stage::Checksumming { logs }, _) => {
-                self.checksums_ready(id, logs);
-            }
-            (_, Step::Keep) => self.answer_logged(id),
-            (Stage::Verifying, _) => self.verified_direct(id),
-            (_, Step::Verify) => self.verified(id),
-            (_, Step::Recover | Step::Encode | Step::Prove | Step::Witness) if settles => {
-                self.settling_computed(id, step);
-            }
-            (_, Step::Prove) => self.recovered(id),
-            (_, Step::Locate) if result != ComputeResult::Done => {
-                self.scrub_disagrees(id, result);
-            }
-            (_, Step::Compare) => self.compared(id, result),
-            (_, step) => self.next_step(id, Some(step)),
-        }
-    }
-
-    /// Continues when the blocks that were read are compared with the correct ones.
-    fn compared(&mut self, id: RangeId, result: ComputeResult) {
-        let range = &mut self.ranges[id];
-        match result {
-            ComputeResult::Done => range.plan.set_writes(range.plan.writes_always),
-            ComputeResult::Mismatch => range.seen.mismatch = true,
-            ComputeResult::Located(_) => panic!("nothing was to be located"),
-        }
-        self.next_step(id, Some(Step::Compare));
     }
 }
 

@@ -5,13 +5,13 @@ use crate::{
     agenda::Due,
     bad_blocks::Change,
     plan::{Ask, Step, Strategy},
-    stripe::{Owner, Past, RowState, Stage, Way},
+    stripe::{Next, Owner, Past, RowState, Stage, Way},
     waits::WaitFor,
 };
 use spindles_block::RequestError;
 
 impl Engine {
-    pub(super) fn written(&mut self, id: RangeId) {
+    pub(super) fn written(&mut self, id: RangeId) -> Next {
         self.writing_ended(id);
         let parity = u32::from(self.ranges[id].shape.slots - self.ranges[id].shape.data);
         let range = &self.ranges[id];
@@ -33,31 +33,32 @@ impl Engine {
         let steps = &mut self.ranges[id].plan.steps;
         *steps = steps.with(Step::Flush);
         self.flush_for(id, past);
+        Next::Wait
     }
 
     /// Finishes the current rows, which were written if `wrote`. A scrub or a repair reports its
     /// findings.
-    pub(super) fn scrubbed(&mut self, id: RangeId, wrote: bool) {
+    pub(super) fn scrubbed(&mut self, id: RangeId, wrote: bool) -> Next {
         if self.ranges[id].repairs() {
             self.tell_repairs(id, wrote);
         }
-        self.finish_rows(id);
+        Next::RowsDone
     }
 
     /// Acknowledges the current rows. If they skipped a member, its loss must be durable first.
-    pub(crate) fn acknowledge(&mut self, id: RangeId) {
-        self.acknowledge_past(id, self.ranges[id].stage().past());
+    pub(crate) fn acknowledge(&mut self, id: RangeId) -> Next {
+        self.acknowledge_past(id, self.ranges[id].stage().past())
     }
 
-    fn acknowledge_past(&mut self, id: RangeId, past: Past) {
+    pub(super) fn acknowledge_past(&mut self, id: RangeId, past: Past) -> Next {
         self.ranges[id].move_to(Stage::Acknowledging(past));
         if self.metadata.busy() {
             self.waits.wait(id, WaitFor::Superblocks);
-            return;
+            return Next::Wait;
         }
         if !self.bad_blocks_are_stored() {
             self.waits.wait(id, WaitFor::BadBlocks);
-            return;
+            return Next::Wait;
         }
         if past.was_bad && self.ranges[id].error.is_none() {
             let change = self.take_from_bad_blocks(id);
@@ -74,18 +75,18 @@ impl Engine {
         if unrecorded || settles && self.writes_nothing() && self.counts_on_others(id) {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
         }
-        self.scrubbed(id, true);
+        self.scrubbed(id, true)
     }
 
     /// Ends the current rows, and continues with the next ones or ends the stripe range.
-    pub(crate) fn finish_rows(&mut self, id: RangeId) {
+    pub(crate) fn finish_rows(&mut self, id: RangeId) -> Next {
         let range = &self.ranges[id];
         if range.error.is_some() && range.rows.placing {
             self.doubt_rows(id);
         }
         self.log_done(id);
         if self.ranges[id].rows.settling.is_under_way() {
-            return self.rows_settled(id);
+            return Next::RowsSettled;
         }
         let range = &mut self.ranges[id];
         range.low += range.blocks;
@@ -97,9 +98,9 @@ impl Engine {
                 range.blocks = range.blocks.min(widest(range.low - range.first_row()));
             }
             range.forget_findings();
-            return self.plan_range(id);
+            return Next::Plan;
         }
-        self.finish(id);
+        Next::Done
     }
 
     /// Like `finish`, for an operation without plan or lock.
@@ -157,25 +158,6 @@ impl Engine {
         }
         if self.regions.has_releases() {
             self.agenda.add(Due::Releases);
-        }
-    }
-
-    pub(super) fn finish_merged(&mut self, mut id: RangeId, error: Option<RequestError>) {
-        while id != RangeId::NONE {
-            let range = &mut self.ranges[id];
-            assert_eq!(
-                range.stage(),
-                Stage::Merged,
-                "only merged ranges are in the list"
-            );
-            range.move_to(Stage::Free);
-            let (owner, next) = (range.owner, range.merged);
-            let Owner::Request(request) = owner else {
-                panic!("a merged range belongs to a request");
-            };
-            self.ranges.give_back(id);
-            self.request_part_done(request, error);
-            id = next;
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     Engine, RangeId, SLOT_BITS,
     output::Output,
-    stripe::{Past, Stage},
+    stripe::{Next, Past, Stage},
 };
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
@@ -18,16 +18,17 @@ impl Engine {
     }
 
     /// Flushes all members for a stripe range.
-    pub(crate) fn flush_members(&mut self, id: RangeId, skip: bool) {
+    pub(crate) fn flush_members(&mut self, id: RangeId, skip: bool) -> Next {
         let range = &mut self.ranges[id];
         range.reset();
         range.low = 0;
         range.blocks = 0;
         range.end = 0;
         if skip {
-            return self.acknowledge(id);
+            return Next::Acknowledge(Past::NOTHING);
         }
         self.flush_of_range(id);
+        Next::Wait
     }
 
     /// Flushes all members for a stripe range, and for all others that join before the flush
@@ -74,7 +75,9 @@ impl Engine {
             if self.keep_late_checksums(id) {
                 self.rounds.join(id);
             } else {
-                self.acknowledge(id);
+                let past = self.ranges[id].stage().past();
+                self.ranges[id].move_to(Stage::Acknowledging(past));
+                self.waits.is_ready(id);
             }
         }
         self.begin_flush();

@@ -67,6 +67,7 @@ mod answers;
 mod blank;
 mod committing;
 mod computing;
+mod direct;
 mod finishing;
 mod flushing;
 mod places;
@@ -74,15 +75,18 @@ mod planning;
 
 use crate::{
     Engine, RangeId,
+    plan::Step,
     slots::SlotSet,
-    stripe::{Owner, Stage},
+    stripe::{Next, Owner, RowState, Stage},
 };
+
+use spindles_block::ComputeResult;
 
 impl Engine {
     /// Begins a stripe range whose fields are set and whose group is filled in.
     pub(crate) fn start(&mut self, id: RangeId) {
         self.ranges[id].reset();
-        self.plan_range(id);
+        self.go_on(id, Next::Plan);
     }
 
     /// Like `start`, for a stripe range in which a read of `slot` failed. A single block is not
@@ -93,30 +97,150 @@ impl Engine {
         if range.blocks == 1 {
             range.rows.unreadable = SlotSet::one(slot);
         }
-        self.plan_range(id);
+        self.go_on(id, Next::Plan);
+    }
+
+    /// Lets a stripe range do what comes next, until it waits or ends.
+    #[inline]
+    pub(crate) fn go_on(&mut self, id: RangeId, next: Next) {
+        if next != Next::Wait {
+            self.follow(id, next);
+        }
+    }
+
+    #[inline(never)]
+    fn follow(&mut self, id: RangeId, mut next: Next) {
+        loop {
+            next = match next {
+                Next::Wait => return,
+                Next::Plan => self.plan_range(id),
+                Next::CarryOut => self.carry_out_plan(id),
+                Next::First => self.next_step(id, None),
+                Next::After(step) => self.next_step(id, Some(step)),
+                Next::SettlingVerified => self.settling_verified(id),
+                Next::Commit => self.begin_write(id),
+                Next::Agree => self.write_settled_rows(id),
+                Next::Logged => self.write_logged(id),
+                Next::Kept => self.write_kept(id),
+                Next::Flush(past) => {
+                    self.flush_for(id, past);
+                    return;
+                }
+                Next::Acknowledge(past) => self.acknowledge_past(id, past),
+                Next::RowsDone => self.finish_rows(id),
+                Next::RowsSettled => self.rows_settled(id),
+                Next::Done => return self.finish(id),
+                Next::DirectDone => return self.finish_direct(id),
+            };
+        }
     }
 
     /// Continues a stripe range that waited in `ready`.
     pub(crate) fn run(&mut self, id: RangeId) {
+        let next = self.woken(id);
+        self.go_on(id, next);
+    }
+
+    fn woken(&mut self, id: RangeId) -> Next {
         match self.ranges[id].stage() {
             Stage::Locking => {
                 self.ranges[id].locked = true;
                 self.merge_waiting(id);
-                self.plan_range(id);
+                Next::Plan
             }
-            Stage::Preparing => self.plan_range(id),
+            Stage::Preparing => Next::Plan,
             Stage::Paging => self.paged(id),
             Stage::DirectPaging => self.paged_direct(id),
             Stage::Begin | Stage::Logged { .. } if self.ranges[id].owner == Owner::Replay => {
                 self.record_logged(id);
+                Next::Wait
             }
-            Stage::Begin => self.begin_write(id),
-            Stage::Agree => self.write_settled_rows(id),
+            Stage::Begin => Next::Commit,
+            Stage::Agree => Next::Agree,
             Stage::Summed => self.write_summed(id),
-            Stage::Logged { .. } => self.write_logged(id),
-            Stage::Kept { .. } => self.write_kept(id),
-            Stage::Acknowledging(_) => self.acknowledge(id),
+            Stage::Logged { .. } => Next::Logged,
+            Stage::Kept { .. } => Next::Kept,
+            Stage::Acknowledging(past) => Next::Acknowledge(past),
             stage => panic!("a range in stage {stage:?} is not ready"),
+        }
+    }
+
+    /// Continues a stripe range whose pages are pinned now.
+    pub(crate) fn paged(&mut self, id: RangeId) -> Next {
+        let range = &self.ranges[id];
+        if range.owner == Owner::Replay {
+            self.replay_paged(id);
+            return Next::Wait;
+        }
+        if range.rows.state == RowState::Looking {
+            return self.looked_at_rows(id);
+        }
+        let needed = range.plan.reads.or(range.plan.writes);
+        if needed
+            .and(self.ranges.missing_slots(&self.members, id))
+            .is_empty()
+        {
+            return Next::CarryOut;
+        }
+        Next::Plan
+    }
+
+    /// Handles the result of a computation of a stripe range.
+    pub(crate) fn range_computed(&mut self, id: RangeId, result: ComputeResult) -> Next {
+        let range = &mut self.ranges[id];
+        let stage = range.stage();
+        let Some(step) = stage.step() else {
+            panic!("a computation came back in stage {stage:?}");
+        };
+        if range.owner == Owner::Replay {
+            self.replay_computed(id, step);
+            return Next::Wait;
+        }
+        let settles = range.rows.settling.is_under_way() && !range.shape.copies;
+        match (stage, step) {
+            (Stage::Covered | Stage::Copying | Stage::Summing, _) => self.staged_computed(id),
+            (Stage::Checksumming { logs }, _) => self.checksums_ready(id, logs),
+            (_, Step::Keep) => self.answer_logged(id),
+            (Stage::Verifying, _) => self.verified_direct(id),
+            (_, Step::Verify) => self.verified(id),
+            (_, Step::Recover | Step::Encode | Step::Prove | Step::Witness) if settles => {
+                self.settling_computed(id, step)
+            }
+            (_, Step::Prove) => self.recovered(id),
+            (_, Step::Locate) if result != ComputeResult::Done => self.scrub_disagrees(id, result),
+            (_, Step::Compare) => self.compared(id, result),
+            (_, step) => Next::After(step),
+        }
+    }
+
+    /// Continues when the blocks that were read are compared with the correct ones.
+    fn compared(&mut self, id: RangeId, result: ComputeResult) -> Next {
+        let range = &mut self.ranges[id];
+        match result {
+            ComputeResult::Done => range.plan.set_writes(range.plan.writes_always),
+            ComputeResult::Mismatch => range.seen.mismatch = true,
+            ComputeResult::Located(_) => panic!("nothing was to be located"),
+        }
+        Next::After(Step::Compare)
+    }
+
+    /// Takes the step of a stripe range's plan that follows `done`, up to the commit. Without a
+    /// commit the rows are done.
+    pub(crate) fn next_step(&mut self, id: RangeId, done: Option<Step>) -> Next {
+        match self.ranges[id].plan.steps.after(done) {
+            Some(Step::Read) => self.read_planned(id),
+            Some(Step::Prove) => {
+                let range = &self.ranges[id];
+                let recovered = range.plan.recover.and(range.shape.all_data());
+                self.checksum_made(id, Step::Prove, recovered);
+                Next::Wait
+            }
+            Some(Step::Commit) if !self.only_looks(id) => self.reach_commit(id),
+            None | Some(Step::Commit) => self.scrubbed(id, false),
+            Some(step) => {
+                self.take_step(id, step);
+                Next::Wait
+            }
         }
     }
 }

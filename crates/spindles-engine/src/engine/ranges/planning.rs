@@ -6,7 +6,7 @@ use crate::{
     plan::{Ask, Contents, Health, Plan, Step, Strategy, plan},
     recovery::rows::Settling,
     slots::SlotSet,
-    stripe::{RowState, Stage, StripeRange},
+    stripe::{Next, RowState, Stage, StripeRange},
     waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
@@ -36,7 +36,7 @@ struct View {
 impl Engine {
     /// Plans the work on a stripe range and begins it, as soon as it has its lock, its region and
     /// its pages.
-    pub(crate) fn plan_range(&mut self, id: RangeId) {
+    pub(crate) fn plan_range(&mut self, id: RangeId) -> Next {
         // Planning may wait for other stripe ranges, which may wait for pages: pin no pages
         // meanwhile.
         self.unpin_pages(id);
@@ -45,7 +45,7 @@ impl Engine {
             range.rows.settling = Settling::No; // The plan below begins it again if it must.
         }
         if self.bad.any_unread() && self.mark_bad_slots(id) {
-            return self.plan_range(id);
+            return Next::Plan;
         }
         if self.refuses(id) {
             return self.refuse(id);
@@ -53,7 +53,7 @@ impl Engine {
         let view = self.view(id);
         let waits = self.must_be_alone(id, &view) && self.waits_to_be_alone(id);
         if waits {
-            return;
+            return Next::Wait;
         }
         let StripeRange { ask, group, .. } = self.ranges[id];
         let undecided = ask == Ask::Write || self.regions.is_half_released(group);
@@ -61,14 +61,16 @@ impl Engine {
             return self.refuse(id);
         }
         if !view.settled && view.contents == Contents::Written {
-            if !view.in_order && self.awaits_record(id) {
-                return;
+            if !view.in_order
+                && let Some(next) = self.awaits_record(id)
+            {
+                return next;
             }
             if self.has_checksums() && !self.ranges[id].replaces_all() {
                 return self.begin_settling(id);
             }
         }
-        self.choose_plan(id, &view);
+        self.choose_plan(id, &view)
     }
 
     /// Returns true if a stripe range asks for what nothing can provide.
@@ -78,9 +80,9 @@ impl Engine {
             || self.settled.lacks_log() && self.answer_is_in_log(id)
     }
 
-    fn refuse(&mut self, id: RangeId) {
+    fn refuse(&mut self, id: RangeId) -> Next {
         self.ranges[id].error = Some(RequestError::BeyondTolerance);
-        self.finish(id);
+        Next::Done
     }
 
     /// Returns what a plan for a stripe range depends on.
@@ -209,7 +211,7 @@ impl Engine {
 
     /// Chooses the plan of a stripe range and begins it. Without a plan the stripe range fails,
     /// unless it can go on otherwise.
-    fn choose_plan(&mut self, id: RangeId, view: &View) {
+    fn choose_plan(&mut self, id: RangeId, view: &View) -> Next {
         let StripeRange { ask, touched, .. } = self.ranges[id];
         let health = Health {
             // A scrub leaves rows that a rebuild has not reached to the rebuild.
@@ -240,13 +242,13 @@ impl Engine {
         if !unused.is_empty() {
             // Only blocks that are read are proved: the plan writes the others.
             self.ranges[id].rows.old_contents = old_contents.minus(unused);
-            return self.plan_range(id);
+            return Next::Plan;
         }
-        self.adopt_plan(id, view, plan, preferred);
+        self.adopt_plan(id, view, plan, preferred)
     }
 
     /// Continues a stripe range for which there is no plan.
-    fn go_without_plan(&mut self, id: RangeId, view: &View) {
+    fn go_without_plan(&mut self, id: RangeId, view: &View) -> Next {
         let ask = self.ranges[id].ask;
         let places = !(self.ranges[id].rows.unreadable)
             .minus(view.not_held)
@@ -254,16 +256,16 @@ impl Engine {
         if places && self.ranges[id].halve() {
             // Members may have bad blocks in different rows: compute each row from its own readable
             // blocks.
-            return self.plan_range(id);
+            return Next::Plan;
         }
         if ask == Ask::Scrub {
             return self.scrub_gives_up(id);
         }
         if ask == Ask::Rebuild && self.tries_old_contents(id, view.not_held) {
-            return self.plan_range(id);
+            return Next::Plan;
         }
         if ask == Ask::Rebuild && self.goes_without(id) {
-            return;
+            return Next::Acknowledge(self.ranges[id].stage().past());
         }
         if self.ranges[id].may_lose_rotten(
             view.unreadable,
@@ -278,11 +280,11 @@ impl Engine {
             RequestError::BeyondTolerance
         };
         self.ranges[id].error.get_or_insert(error);
-        self.finish(id);
+        Next::Done
     }
 
     /// Begins a plan, when the pages with its checksums are in memory.
-    fn adopt_plan(&mut self, id: RangeId, view: &View, plan: &mut Plan, preferred: u8) {
+    fn adopt_plan(&mut self, id: RangeId, view: &View, plan: &mut Plan, preferred: u8) -> Next {
         if plan.strategy == Strategy::FullStripeWrite
             && self.requests.writes_zeros(&self.ranges, id)
         {
@@ -303,7 +305,7 @@ impl Engine {
             if !range.rows.unreadable.is_empty() {
                 range.forget_findings();
             }
-            return self.plan_range(id);
+            return Next::Plan;
         }
         range.plan = *plan;
         range.preferred = preferred;
@@ -316,13 +318,13 @@ impl Engine {
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
         if paged && !self.pin_pages(id) {
             self.ranges[id].move_to(Stage::Paging);
-            return;
+            return Next::Wait;
         }
-        self.carry_out_plan(id);
+        Next::CarryOut
     }
 
     /// Takes the steps of a stripe range's plan. The pages with its checksums are pinned.
-    pub(crate) fn carry_out_plan(&mut self, id: RangeId) {
+    pub(crate) fn carry_out_plan(&mut self, id: RangeId) -> Next {
         if self.may_be_blank(id) {
             return self.look_at_rows(id);
         }
@@ -333,17 +335,17 @@ impl Engine {
         }
         match range.plan.steps.first() {
             Some(Step::Read) => self.read_planned(id),
-            _ => self.next_step(id, None),
+            _ => Next::First,
         }
     }
 
     /// Begins the reads of a stripe range's plan.
     #[inline(never)]
-    pub(super) fn read_planned(&mut self, id: RangeId) {
+    pub(super) fn read_planned(&mut self, id: RangeId) -> Next {
         let range = &mut self.ranges[id];
         let reads = range.plan.reads.minus(range.rows.zeros);
         if reads.is_empty() {
-            return self.next_step(id, Some(Step::Verify));
+            return Next::After(Step::Verify);
         }
         range.move_to(Stage::Reading { failed: false });
         range.pending = reads.count();
@@ -353,6 +355,7 @@ impl Engine {
             let place = self.read_place(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
         }
+        Next::Wait
     }
 
     /// Returns the slot, member and place of the copy to read; those of slot 0 if no copy is

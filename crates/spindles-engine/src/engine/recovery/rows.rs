@@ -31,7 +31,7 @@ use crate::{
         rows::Settling,
     },
     slots::SlotSet,
-    stripe::{Past, Stage, Way},
+    stripe::{Next, Past, Stage, Way},
     waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MEMBERS_MAX, RequestError};
@@ -51,7 +51,7 @@ enum Outcome {
 impl Engine {
     /// Leaves rows in doubt, since nothing proves their contents. Requested blocks that fit their
     /// checksums are answered all the same.
-    fn stays_in_doubt(&mut self, id: RangeId) {
+    fn stays_in_doubt(&mut self, id: RangeId) -> Next {
         let fits = |row: u32| {
             let evidence = self.evidence(id, row);
             let mut touched = self.ranges[id].touched.iter();
@@ -59,51 +59,50 @@ impl Engine {
         };
         if (0..self.ranges[id].blocks).all(fits) {
             self.ranges[id].rows.settling = Settling::Done;
-            return self.plan_range(id);
+            return Next::Plan;
         }
         if self.ranges[id].halve() {
-            return self.plan_range(id);
+            return Next::Plan;
         }
         self.ranges[id].error.get_or_insert(RequestError::InDoubt);
-        self.finish(id);
+        Next::Done
     }
 
-    /// Returns true if rows in doubt can't be settled yet. Members that are out, but not durably,
+    /// Returns what a stripe range does whose rows in doubt can't be settled yet. Members that are out, but not durably,
     /// may be present at the next opening, and may hold other contents than the rest. The stripe
     /// range then waits, or has ended with an error.
-    pub(crate) fn awaits_record(&mut self, id: RangeId) -> bool {
+    pub(crate) fn awaits_record(&mut self, id: RangeId) -> Option<Next> {
         if self.ranges[id].replaces_all() || !self.counts_on_others(id) {
-            return false;
+            return None;
         }
         if self.writes_nothing() {
-            self.settling_fails(id);
-        } else {
-            self.ranges[id].move_to(Stage::Preparing);
-            self.waits.wait(id, WaitFor::Superblocks);
+            return Some(self.settling_fails(id));
         }
-        true
+        self.ranges[id].move_to(Stage::Preparing);
+        self.waits.wait(id, WaitFor::Superblocks);
+        Some(Next::Wait)
     }
 
     /// Gives up rotten blocks as lost, and puts zeros in their place. The zeros are not logged, so
     /// the log must hold nothing of these rows that a replay would put there again.
-    pub(crate) fn lose_rotten(&mut self, id: RangeId) {
+    pub(crate) fn lose_rotten(&mut self, id: RangeId) -> Next {
         let logged = self.log.may_hold(self.ranges[id].group);
         let waits = self.log.is_undecided() || logged && self.restart_log();
         if waits && !self.writes_nothing() {
             self.ranges[id].move_to(Stage::Preparing);
             self.waits.wait(id, WaitFor::Superblocks);
-            return;
+            return Next::Wait;
         }
-        self.begin_settling(id);
+        self.begin_settling(id)
     }
 
     /// Reads the present blocks of the current rows.
-    pub(crate) fn begin_settling(&mut self, id: RangeId) {
+    pub(crate) fn begin_settling(&mut self, id: RangeId) -> Next {
         if !self.bad_blocks_are_stored() {
             // Lost blocks must be durable in the list before anything is written in their place.
             self.ranges[id].move_to(Stage::Preparing);
             self.waits.wait(id, WaitFor::BadBlocks);
-            return;
+            return Next::Wait;
         }
         let missing = self.ranges.missing_slots(&self.members, id);
         let lost = self.ranges.slots_of(id, self.members.lost());
@@ -134,12 +133,12 @@ impl Engine {
         };
         if !self.grow.is_staged(self.ranges[id].group) && !self.pin_pages(id) {
             self.ranges[id].move_to(Stage::Paging);
-            return;
+            return Next::Wait;
         }
-        self.carry_out_plan(id);
+        Next::CarryOut
     }
 
-    pub(crate) fn settling_fails(&mut self, id: RangeId) {
+    pub(crate) fn settling_fails(&mut self, id: RangeId) -> Next {
         let range = &mut self.ranges[id];
         let error = if range.seen.corrupt {
             RequestError::Corrupt
@@ -147,7 +146,7 @@ impl Engine {
             RequestError::BeyondTolerance
         };
         range.error.get_or_insert(error);
-        self.finish(id);
+        Next::Done
     }
 
     /// Returns the evidence about a row, counted from the first current row.
@@ -176,7 +175,7 @@ impl Engine {
     }
 
     /// Continues when the checksums of the blocks that were read are computed.
-    pub(crate) fn settling_verified(&mut self, id: RangeId) {
+    pub(crate) fn settling_verified(&mut self, id: RangeId) -> Next {
         if !self.ranges[id].rows.rotten.is_empty() {
             // The region is not in doubt: each further block with a wrong checksum is rotten too.
             let rotten = self.rotten_slots(id);
@@ -186,14 +185,14 @@ impl Engine {
             }
         }
         if self.ranges[id].shape.copies {
-            self.settle_copies(id);
+            self.settle_copies(id)
         } else {
-            self.settle_first_rows(id);
+            self.settle_first_rows(id)
         }
     }
 
     /// Chooses one copy of each block, and writes it to the other members.
-    fn settle_copies(&mut self, id: RangeId) {
+    fn settle_copies(&mut self, id: RangeId) -> Next {
         let shape = self.ranges[id].shape;
         let choice = |row| {
             let evidence = self.evidence(id, row);
@@ -229,11 +228,11 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.blocks = alike;
         range.plan.reads = SlotSet::one(truth);
-        self.settle_with(id, differ.and(there), changed);
+        self.settle_with(id, differ.and(there), changed)
     }
 
     /// Writes these slots. The rows are settled then. If `changed`, a block or a checksum changes.
-    fn settle_with(&mut self, id: RangeId, writes: SlotSet, changed: bool) {
+    fn settle_with(&mut self, id: RangeId, writes: SlotSet, changed: bool) -> Next {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Agreeing;
         range.plan.steps = Steps::NONE.with_if(Step::Flush, changed);
@@ -242,13 +241,14 @@ impl Engine {
         range.plan.set_writes(writes);
         range.plan.writes_always = writes;
         if writes.is_empty() {
-            return self.finish_rows(id);
+            return Next::RowsDone;
         }
-        self.agree(id);
+        self.ranges[id].move_to(Stage::Agree);
+        Next::Agree
     }
 
     /// Decides the leading rows that have the same outcome.
-    fn settle_first_rows(&mut self, id: RangeId) {
+    fn settle_first_rows(&mut self, id: RangeId) -> Next {
         let Settling::Reading { disproved } = self.ranges[id].rows.settling else {
             panic!("rows were read in the middle of something");
         };
@@ -258,13 +258,14 @@ impl Engine {
         let alike = u32::try_from(alike.count()).expect("rows of a range");
         if alike < blocks {
             self.ranges[id].blocks = alike;
-            return self.take_step(id, Step::Verify);
+            self.take_step(id, Step::Verify);
+            return Next::Wait;
         }
         match first {
             Outcome::Nothing => self.settle_with(id, SlotSet::EMPTY, false),
             Outcome::Decided(Verdict::AsRead { proved }) => self.encode_settled(id, proved),
             Outcome::Decided(Verdict::Try { erased, sources }) => {
-                self.reconstruct(id, disproved, erased, sources, true);
+                self.reconstruct(id, disproved, erased, sources, true)
             }
             Outcome::Decided(Verdict::Lost(gone)) => self.settle_lost(id, gone),
         }
@@ -305,17 +306,18 @@ impl Engine {
         erased: SlotSet,
         sources: SlotSet,
         proved: bool,
-    ) {
+    ) -> Next {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Reconstructing { disproved, proved };
         range.plan.reads = sources;
         range.plan.recover = erased;
         range.plan.steps = Steps::NONE.with(Step::Recover).with(Step::Prove);
         self.take_step(id, Step::Recover);
+        Next::Wait
     }
 
     /// Gives up data that nothing proves: lists it as lost, and writes zeros when that is durable.
-    fn settle_lost(&mut self, id: RangeId, gone: SlotSet) {
+    fn settle_lost(&mut self, id: RangeId, gone: SlotSet) -> Next {
         let shape = self.ranges[id].shape;
         let parity = self.ranges[id].rows.read_checksums.and(shape.redundant());
         if self.settings.trust_unsettled && parity.count() >= gone.count() {
@@ -348,7 +350,7 @@ impl Engine {
         self.ranges[id].rows.settling = Settling::No;
         self.unpin_pages(id);
         self.write_area(AreaKind::BAD_BLOCKS);
-        self.begin_settling(id);
+        self.begin_settling(id)
     }
 
     /// Reports lost blocks. Placing repairs those that the stage covers, so they are left out.
@@ -369,12 +371,13 @@ impl Engine {
     }
 
     /// Handles the result of a computation for rows with parity.
-    pub(crate) fn settling_computed(&mut self, id: RangeId, step: Step) {
+    pub(crate) fn settling_computed(&mut self, id: RangeId, step: Step) -> Next {
         let range = &self.ranges[id];
         match (range.rows.settling, step) {
             (Settling::Reconstructing { .. }, Step::Recover) => {
                 let erased = range.plan.recover;
                 self.checksum_made(id, Step::Prove, erased);
+                Next::Wait
             }
             (Settling::Reconstructing { disproved, proved }, Step::Prove) => {
                 let blocks = range.blocks;
@@ -389,11 +392,12 @@ impl Engine {
                     return self.read_again(id, disproved);
                 }
                 let last = self.mutated(Mutation::TryOnce);
-                self.read_again(id, if last { u32::MAX } else { disproved + 1 });
+                self.read_again(id, if last { u32::MAX } else { disproved + 1 })
             }
             (Settling::Encoding { .. }, Step::Encode) => {
                 let made = range.rows.made_checksums.or(range.plan.encode);
                 self.checksum_made(id, Step::Witness, made);
+                Next::Wait
             }
             (Settling::Encoding { proved }, Step::Witness) => self.write_settled(id, proved),
             (settling, step) => panic!("{step:?} came back while {settling:?}"),
@@ -401,13 +405,13 @@ impl Engine {
     }
 
     /// Reads the rows again, because recovered data may have overwritten blocks in the buffers.
-    fn read_again(&mut self, id: RangeId, disproved: u32) {
+    fn read_again(&mut self, id: RangeId, disproved: u32) -> Next {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Reading { disproved };
         range.plan.reads = range.rows.read_checksums.minus(range.rows.zeros);
         range.plan.recover = SlotSet::EMPTY;
         range.plan.steps = Steps::NONE.with(Step::Read).with(Step::Verify);
-        self.carry_out_plan(id);
+        Next::CarryOut
     }
 
     /// Returns true if the row sum of a parity of the row is that of the data now.
@@ -428,7 +432,7 @@ impl Engine {
     }
 
     /// Computes parity from the data of the rows, all of which is known and at hand.
-    fn encode_settled(&mut self, id: RangeId, proved: bool) {
+    fn encode_settled(&mut self, id: RangeId, proved: bool) -> Next {
         let shape = self.ranges[id].shape;
         let parity = shape
             .redundant()
@@ -441,10 +445,11 @@ impl Engine {
             return self.write_settled(id, proved);
         }
         self.take_step(id, Step::Encode);
+        Next::Wait
     }
 
     /// Writes the blocks that differ from the data and the parity that belongs to it.
-    fn write_settled(&mut self, id: RangeId, proved: bool) {
+    fn write_settled(&mut self, id: RangeId, proved: bool) -> Next {
         let shape = self.ranges[id].shape;
         let there = shape
             .all()
@@ -495,14 +500,14 @@ impl Engine {
         if wants_proof {
             return self.stays_in_doubt(id);
         }
-        self.settle_with(id, writes, changed || !writes.is_empty());
+        self.settle_with(id, writes, changed || !writes.is_empty())
     }
 
     /// Continues when all writes of the current rows are done.
-    pub(crate) fn rows_settled(&mut self, id: RangeId) {
+    pub(crate) fn rows_settled(&mut self, id: RangeId) -> Next {
         let range = &mut self.ranges[id];
         if range.error.is_some() {
-            return self.finish(id);
+            return Next::Done;
         }
         let agrees = range.rows.settling == Settling::Agreeing;
         if agrees && range.plan.steps.contains(Step::Flush) {
@@ -511,13 +516,10 @@ impl Engine {
             range.seen.mismatch = true;
             range.rows.settling = Settling::Flushing;
             let way = Way::Settled;
-            return self.flush_for(
-                id,
-                Past {
-                    way,
-                    was_bad: false,
-                },
-            );
+            return Next::Flush(Past {
+                way,
+                was_bad: false,
+            });
         }
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Done;
@@ -528,8 +530,8 @@ impl Engine {
         range.plan.writes = SlotSet::EMPTY;
         self.unpin_pages(id);
         if self.ranges[id].ask == Ask::Settle {
-            return self.finish_rows(id);
+            return Next::RowsDone;
         }
-        self.plan_range(id);
+        Next::Plan
     }
 }

@@ -6,16 +6,15 @@ use crate::{
     output::Output,
     stage::{BatchEvent, ColumnWrite, Context, Next, WriteId},
     staging::{Life, STAGE_STEP},
+    stripe::{self, Past},
     system_io::Purpose,
 };
-use spindles_block::{
-    BufferSlice, MemberIndex, MemberIo, MemberResult, Operation, Piece, RequestError,
-};
+use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Operation, RequestError};
 
 impl Engine {
     /// Forms the next batch. The loss of all members that are out is durable before a batch without
     /// their columns begins.
-    pub(super) fn append_stage(&mut self) -> bool {
+    pub(crate) fn append_stage(&mut self) -> bool {
         let is_recorded = self.metadata.is_recorded();
         if !is_recorded || self.metadata.may_count_on(self.members.missing()) {
             return false;
@@ -88,16 +87,6 @@ impl Engine {
         self.outbox.put(Output::Member(io));
     }
 
-    /// Returns the pieces of a write to the stage; `None` for another write.
-    pub(crate) fn staged_pieces(&self, io: &MemberIo) -> Option<[Piece; 2]> {
-        let (staging, buffer) = (self.staging.as_ref()?, &self.metadata_buffer);
-        match Purpose::of(io.id).0 {
-            Purpose::StageBatch => Some(staging.column_pieces(buffer, io.member)),
-            Purpose::StageRepair => Some(staging.repair_pieces(buffer, io.member)),
-            _ => None,
-        }
-    }
-
     /// Handles the result of a column's write. A holder that failed is out, durably, before the
     /// batch is written again.
     pub(crate) fn column_written(&mut self, holder: MemberIndex, result: MemberResult) {
@@ -109,12 +98,12 @@ impl Engine {
         }
         self.staging().answered(now);
         while let Some(WriteId(id)) = self.staging().stage.next_answered() {
-            self.acknowledge(RangeId(id));
+            self.go_on(RangeId(id), stripe::Next::Acknowledge(Past::NOTHING));
         }
     }
 
     /// Gives up the writes that wait, because nothing is written from now on.
-    pub(super) fn abandon_staged(&mut self) -> bool {
+    pub(crate) fn abandon_staged(&mut self) -> bool {
         let staging = self.staging();
         if staging.stage.is_under_way() {
             return false;
@@ -123,7 +112,7 @@ impl Engine {
             return false;
         };
         self.ranges[RangeId(id)].error = Some(RequestError::BeyondTolerance);
-        self.acknowledge(RangeId(id));
+        self.go_on(RangeId(id), stripe::Next::Acknowledge(Past::NOTHING));
         true
     }
 }

@@ -384,7 +384,7 @@ impl Engine {
     }
 
     /// Continues when the tail is durable on all holders.
-    pub(super) fn load_tail_written(&mut self, ok: bool) {
+    pub(crate) fn load_tail_written(&mut self, ok: bool) {
         self.staging().stage.recorded();
         self.staging().tail = Tail::Resting;
         if ok {

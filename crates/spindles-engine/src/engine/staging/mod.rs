@@ -48,34 +48,10 @@ impl Engine {
             && !self.writes_nothing()
     }
 
-    /// Continues everything of the stage that can continue. Returns true if anything did.
-    pub(crate) fn pump_stage(&mut self) -> bool {
-        if self.staging.is_none()
-            || !self.opening.is_serving()
-                && !self.staging.as_ref().is_some_and(Staging::is_draining)
-        {
-            return false;
-        }
-        if self.settings.read_only {
-            return false; // What is staged stays staged.
-        }
-        if self.writes_nothing() {
-            return self.abandon_staged();
-        }
-        if self.leaves_staged() {
-            return self.append_stage();
-        }
-        self.live_stage()
-            || self.append_stage()
-            || self.release_staged()
-            || self.place_staged()
-            || self.commit_staged()
-    }
-
     // ---- life ---------------------------------------------------------------------------------
 
     /// Goes on to the next part of the stage's life, if that is due.
-    fn live_stage(&mut self) -> bool {
+    pub(crate) fn live_stage(&mut self) -> bool {
         let may_stage = self.may_stage();
         let (recorded, busy) = (self.metadata.is_recorded(), self.metadata.busy());
         let is_staged = self.metadata.is_staged_durable();

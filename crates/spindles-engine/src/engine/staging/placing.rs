@@ -41,7 +41,7 @@ impl Engine {
     }
 
     /// Begins to place the next rows. Returns true if anything began.
-    pub(super) fn place_staged(&mut self) -> bool {
+    pub(crate) fn place_staged(&mut self) -> bool {
         let most = self.client_ranges().div_ceil(2);
         let staging = self.staging.as_ref().expect("the array has a stage");
         let waits = staging.pass_flush.is_some() || staging.placing >= most;
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Makes answered batches durable by themselves, a second after they are answered.
-    pub(super) fn commit_staged(&mut self) -> bool {
+    pub(crate) fn commit_staged(&mut self) -> bool {
         let staging = self.staging.as_ref().expect("the array has a stage");
         let is_due = staging.commit_is_due(self.now);
         if is_due {

@@ -9,7 +9,7 @@ use spindles_block::{MemberIndex, MemberResult, Operation};
 
 impl Engine {
     /// Goes on with the release under way, or begins one. Returns true if anything did.
-    pub(super) fn release_staged(&mut self) -> bool {
+    pub(crate) fn release_staged(&mut self) -> bool {
         let unrecorded = self.metadata.may_count_on(self.members.missing()) || self.metadata.busy();
         let staging = self.staging.as_ref().expect("the array has a stage");
         match staging.tail {
@@ -86,8 +86,13 @@ impl Engine {
         }
     }
 
-    /// Handles the result of a write of a tail.
-    pub(crate) fn tail_written(&mut self, holder: MemberIndex, result: MemberResult) {
+    /// Handles the result of a write of a tail. While the stage is loaded, returns at the end whether
+    /// all holders have the tail.
+    pub(crate) fn tail_written(
+        &mut self,
+        holder: MemberIndex,
+        result: MemberResult,
+    ) -> Option<bool> {
         self.stage_io_failed(holder, result);
         let staging = self.staging();
         staging.tailing -= 1;
@@ -95,19 +100,20 @@ impl Engine {
             *failed |= result.is_err();
         }
         if staging.tailing > 0 {
-            return;
+            return None;
         }
         let fails = staging.tail == (Tail::Writing { failed: true });
         if staging.life == Life::Loading {
-            return self.load_tail_written(!fails);
+            return Some(!fails);
         }
         if fails {
             staging.tail = Tail::Due; // On the others, when the loss is durable.
-            return;
+            return None;
         }
         staging.tail = Tail::Durable;
         // From here on reads see places. Those that began before still copy from memory.
         staging.stage.uncover();
         staging.epoch ^= 1;
+        None
     }
 }

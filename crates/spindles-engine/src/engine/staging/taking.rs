@@ -7,7 +7,7 @@ use crate::{
     slots::SlotSet,
     stage::{Contents, Write, WriteId},
     staging::{Life, Staging, operand},
-    stripe::{Owner, Stage},
+    stripe::{Next, Owner, Stage},
 };
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError, StepId};
 use spindles_format::{StageKind, StageRun};
@@ -293,20 +293,22 @@ impl Engine {
     }
 
     /// Handles the end of a copy, or of the checksums of a write.
-    pub(crate) fn staged_computed(&mut self, id: RangeId) {
+    pub(crate) fn staged_computed(&mut self, id: RangeId) -> Next {
         match self.ranges[id].stage() {
             Stage::Covered => {
                 let epoch = self.ranges[id].preferred;
                 self.staging().reads[usize::from(epoch)] -= 1;
-                self.finish(id);
+                Next::Done
             }
             Stage::Copying => {
                 let memory = self.memory_of(id);
                 self.copy_staged(id, memory, None, Stage::Summing);
+                Next::Wait
             }
             _ => {
                 self.ranges[id].move_to(Stage::Staged);
                 self.staging().stage.filled(WriteId(id.0));
+                Next::Wait
             }
         }
     }
