@@ -24,6 +24,18 @@ pub(crate) enum RowSums {
 }
 
 impl RowSums {
+    /// Returns the row sums of the current rows, if they differ; otherwise that of all rows.
+    #[inline]
+    pub(crate) fn in_rows<'a>(
+        &self,
+        computed: &'a [Option<RowSum>],
+    ) -> (Option<&'a [Option<RowSum>]>, RowSum) {
+        match self {
+            Self::At(places) => (Some(&computed[places.clone()]), RowSum::NONE),
+            Self::Alike(sum) => (None, *sum),
+        }
+    }
+
     /// Returns the row sum of a row, counted from the first current row.
     #[inline]
     pub(crate) fn of(&self, computed: &[Option<RowSum>], row: usize) -> RowSum {

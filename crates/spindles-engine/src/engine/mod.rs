@@ -474,16 +474,6 @@ impl Engine {
     /// Continues everything that can continue.
     #[inline]
     pub(crate) fn pump(&mut self, now: Instant) {
-        loop {
-            self.pump_once(now);
-            if self.agenda.is_empty() {
-                return;
-            }
-        }
-    }
-
-    #[inline]
-    fn pump_once(&mut self, now: Instant) {
         if self.waits.any_ready()
             || !self.agenda.is_empty()
             || self.requests.any_waiting()
@@ -496,6 +486,16 @@ impl Engine {
             self.pump_all(now);
         }
         if self.log.wants_batch() {
+            self.pump_log(now);
+        }
+    }
+
+    /// Begins a batch of the log, and continues what that makes due.
+    #[inline(never)]
+    fn pump_log(&mut self, now: Instant) {
+        self.begin_batch();
+        while !self.agenda.is_empty() {
+            self.pump_all(now);
             self.begin_batch();
         }
     }
@@ -517,13 +517,15 @@ impl Engine {
                 && !self.pump_grow()
                 && !self.pump_stage()
             {
-                break;
+                self.pump_closing();
+                self.write_pages();
+                if !self.pages.as_ref().is_some_and(Pages::waits_for_write) {
+                    self.flush_deferred();
+                }
+                if self.agenda.is_empty() {
+                    return;
+                }
             }
-        }
-        self.pump_closing();
-        self.write_pages();
-        if !self.pages.as_ref().is_some_and(Pages::waits_for_write) {
-            self.flush_deferred();
         }
     }
 }

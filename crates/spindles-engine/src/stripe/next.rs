@@ -15,14 +15,10 @@ pub(crate) enum Next {
     Plan,
     /// Looks whether its rows may be blank, then takes the steps of its plan. Its pages are pinned.
     CarryOut,
-    /// Takes the first step of its plan that is not a read.
-    First,
     /// Takes the step of its plan after this one, up to the commit.
     After(Step),
     /// Continues when the rows in doubt are read and verified.
     SettlingVerified,
-    /// Decides about a write: it is at the commit point.
-    Commit,
     /// Writes contents that settle the rows.
     Agree,
     /// Goes to its places, or is answered: the log has it.
@@ -39,6 +35,4 @@ pub(crate) enum Next {
     RowsSettled,
     /// Ends.
     Done,
-    /// Ends, without plan or lock.
-    DirectDone,
 }

@@ -183,10 +183,13 @@ impl Engine {
                 let of = (id.0, slot, self.ranges.block_of_slot(id, slot));
                 let sums = sums.map(|sums| &self.workspace.checksums()[sums]);
                 let sum = |row: usize| sums.map_or(of_zeros, |sums| sums[row]);
-                let of_rows = self.workspace.row_sums();
+                let (computed, alike) = row_sums.in_rows(self.workspace.row_sums());
+                let row_sum = |row: usize| {
+                    computed.map_or(alike, |rows| rows[row].unwrap_or(RowSum::NONE))
+                };
                 let pages = self.pages.as_mut().expect("looked at");
                 pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {
-                    Entry::of(sum(row), row_sums.of(of_rows, row))
+                    Entry::of(sum(row), row_sum(row))
                 });
                 continue;
             }

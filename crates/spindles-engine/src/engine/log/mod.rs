@@ -77,7 +77,9 @@ impl Engine {
         let write = (writes && parity).then_some(write);
         if self.log.bypass_ended(group, write) {
             self.log_goes_on();
-            self.agenda.add(Due::Update);
+            if self.metadata.slot().is_due() {
+                self.agenda.add(Due::Update);
+            }
         }
     }
 

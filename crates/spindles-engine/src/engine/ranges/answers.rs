@@ -81,9 +81,9 @@ impl Engine {
                     let missing = self.ranges.missing_slots(&self.members, id);
                     self.ranges[id].narrow(missing);
                 }
-                Next::Plan
+                self.plan_range(id)
             }
-            Stage::Reading { failed: false } => Next::After(Step::Read),
+            Stage::Reading { failed: false } => self.next_step(id, Some(Step::Read)),
             Stage::Placing(_) => self.written(id),
             Stage::Flushing(_) => {
                 self.flush_of_range_ended(id);
@@ -127,10 +127,10 @@ impl Engine {
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));
             self.ranges[id].error = Some(RequestError::of_write(error));
-            return Next::Done;
+            return self.finish(id);
         }
         self.ranges.take_group(&self.geometry, id, group);
         self.read_failed(id, slot, member, error);
-        Next::Plan
+        self.plan_range(id)
     }
 }

@@ -30,7 +30,7 @@ impl Engine {
     /// Brings a stripe range to the commit point. From here on a member that fails goes out.
     pub(super) fn reach_commit(&mut self, id: RangeId) -> Next {
         self.ranges[id].move_to(Stage::Begin);
-        Next::Commit
+        self.begin_write(id)
     }
 
     /// `Begin`: decides how the new blocks get to their places.

@@ -77,7 +77,8 @@ impl Engine {
         let first = range.direct.offset;
         let blind = self.mutated(Mutation::SkipVerify);
         if blind || pages.agree(&self.metadata_buffer, (id.0, 0), first, sums) {
-            return Next::DirectDone;
+            self.finish_direct(id);
+            return Next::Wait;
         }
         self.direct_disagrees(id)
     }

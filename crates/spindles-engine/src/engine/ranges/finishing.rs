@@ -42,7 +42,7 @@ impl Engine {
         if self.ranges[id].repairs() {
             self.tell_repairs(id, wrote);
         }
-        Next::RowsDone
+        self.finish_rows(id)
     }
 
     /// Acknowledges the current rows. If they skipped a member, its loss must be durable first.
@@ -100,7 +100,7 @@ impl Engine {
             range.forget_findings();
             return Next::Plan;
         }
-        Next::Done
+        self.finish(id)
     }
 
     /// Like `finish`, for an operation without plan or lock.
@@ -123,7 +123,8 @@ impl Engine {
         self.request_part_done(request, None);
     }
 
-    pub(crate) fn finish(&mut self, id: RangeId) {
+    /// Ends a stripe range, and hands it back to its owner.
+    pub(crate) fn finish(&mut self, id: RangeId) -> Next {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         range.move_to(Stage::Free);
@@ -159,6 +160,7 @@ impl Engine {
         if self.regions.has_releases() {
             self.agenda.add(Due::Releases);
         }
+        Next::Wait
     }
 
     /// Handles the end of a job's stripe range, whose slot is free again.

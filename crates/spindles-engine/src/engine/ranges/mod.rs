@@ -86,7 +86,8 @@ impl Engine {
     /// Begins a stripe range whose fields are set and whose group is filled in.
     pub(crate) fn start(&mut self, id: RangeId) {
         self.ranges[id].reset();
-        self.go_on(id, Next::Plan);
+        let next = self.plan_range(id);
+        self.go_on(id, next);
     }
 
     /// Like `start`, for a stripe range in which a read of `slot` failed. A single block is not
@@ -97,7 +98,8 @@ impl Engine {
         if range.blocks == 1 {
             range.rows.unreadable = SlotSet::one(slot);
         }
-        self.go_on(id, Next::Plan);
+        let next = self.plan_range(id);
+        self.go_on(id, next);
     }
 
     /// Lets a stripe range do what comes next, until it waits or ends.
@@ -115,10 +117,8 @@ impl Engine {
                 Next::Wait => return,
                 Next::Plan => self.plan_range(id),
                 Next::CarryOut => self.carry_out_plan(id),
-                Next::First => self.next_step(id, None),
                 Next::After(step) => self.next_step(id, Some(step)),
                 Next::SettlingVerified => self.settling_verified(id),
-                Next::Commit => self.begin_write(id),
                 Next::Agree => self.write_settled_rows(id),
                 Next::Logged => self.write_logged(id),
                 Next::Kept => self.write_kept(id),
@@ -129,8 +129,7 @@ impl Engine {
                 Next::Acknowledge(past) => self.acknowledge_past(id, past),
                 Next::RowsDone => self.finish_rows(id),
                 Next::RowsSettled => self.rows_settled(id),
-                Next::Done => return self.finish(id),
-                Next::DirectDone => return self.finish_direct(id),
+                Next::Done => self.finish(id),
             };
         }
     }
@@ -146,21 +145,21 @@ impl Engine {
             Stage::Locking => {
                 self.ranges[id].locked = true;
                 self.merge_waiting(id);
-                Next::Plan
+                self.plan_range(id)
             }
-            Stage::Preparing => Next::Plan,
+            Stage::Preparing => self.plan_range(id),
             Stage::Paging => self.paged(id),
             Stage::DirectPaging => self.paged_direct(id),
             Stage::Begin | Stage::Logged { .. } if self.ranges[id].owner == Owner::Replay => {
                 self.record_logged(id);
                 Next::Wait
             }
-            Stage::Begin => Next::Commit,
-            Stage::Agree => Next::Agree,
+            Stage::Begin => self.begin_write(id),
+            Stage::Agree => self.write_settled_rows(id),
             Stage::Summed => self.write_summed(id),
-            Stage::Logged { .. } => Next::Logged,
-            Stage::Kept { .. } => Next::Kept,
-            Stage::Acknowledging(past) => Next::Acknowledge(past),
+            Stage::Logged { .. } => self.write_logged(id),
+            Stage::Kept { .. } => self.write_kept(id),
+            Stage::Acknowledging(past) => self.acknowledge_past(id, past),
             stage => panic!("a range in stage {stage:?} is not ready"),
         }
     }
@@ -180,9 +179,9 @@ impl Engine {
             .and(self.ranges.missing_slots(&self.members, id))
             .is_empty()
         {
-            return Next::CarryOut;
+            return self.carry_out_plan(id);
         }
-        Next::Plan
+        self.plan_range(id)
     }
 
     /// Handles the result of a computation of a stripe range.
@@ -209,7 +208,7 @@ impl Engine {
             (_, Step::Prove) => self.recovered(id),
             (_, Step::Locate) if result != ComputeResult::Done => self.scrub_disagrees(id, result),
             (_, Step::Compare) => self.compared(id, result),
-            (_, step) => Next::After(step),
+            (_, step) => self.next_step(id, Some(step)),
         }
     }
 
@@ -221,27 +220,7 @@ impl Engine {
             ComputeResult::Mismatch => range.seen.mismatch = true,
             ComputeResult::Located(_) => panic!("nothing was to be located"),
         }
-        Next::After(Step::Compare)
-    }
-
-    /// Takes the step of a stripe range's plan that follows `done`, up to the commit. Without a
-    /// commit the rows are done.
-    pub(crate) fn next_step(&mut self, id: RangeId, done: Option<Step>) -> Next {
-        match self.ranges[id].plan.steps.after(done) {
-            Some(Step::Read) => self.read_planned(id),
-            Some(Step::Prove) => {
-                let range = &self.ranges[id];
-                let recovered = range.plan.recover.and(range.shape.all_data());
-                self.checksum_made(id, Step::Prove, recovered);
-                Next::Wait
-            }
-            Some(Step::Commit) if !self.only_looks(id) => self.reach_commit(id),
-            None | Some(Step::Commit) => self.scrubbed(id, false),
-            Some(step) => {
-                self.take_step(id, step);
-                Next::Wait
-            }
-        }
+        self.next_step(id, Some(Step::Compare))
     }
 }
 

@@ -45,7 +45,7 @@ impl Engine {
             range.rows.settling = Settling::No; // The plan below begins it again if it must.
         }
         if self.bad.any_unread() && self.mark_bad_slots(id) {
-            return Next::Plan;
+            return self.plan_range(id);
         }
         if self.refuses(id) {
             return self.refuse(id);
@@ -242,7 +242,7 @@ impl Engine {
         if !unused.is_empty() {
             // Only blocks that are read are proved: the plan writes the others.
             self.ranges[id].rows.old_contents = old_contents.minus(unused);
-            return Next::Plan;
+            return self.plan_range(id);
         }
         self.adopt_plan(id, view, plan, preferred)
     }
@@ -256,13 +256,13 @@ impl Engine {
         if places && self.ranges[id].halve() {
             // Members may have bad blocks in different rows: compute each row from its own readable
             // blocks.
-            return Next::Plan;
+            return self.plan_range(id);
         }
         if ask == Ask::Scrub {
             return self.scrub_gives_up(id);
         }
         if ask == Ask::Rebuild && self.tries_old_contents(id, view.not_held) {
-            return Next::Plan;
+            return self.plan_range(id);
         }
         if ask == Ask::Rebuild && self.goes_without(id) {
             return Next::Acknowledge(self.ranges[id].stage().past());
@@ -305,7 +305,7 @@ impl Engine {
             if !range.rows.unreadable.is_empty() {
                 range.forget_findings();
             }
-            return Next::Plan;
+            return self.plan_range(id);
         }
         range.plan = *plan;
         range.preferred = preferred;
@@ -320,7 +320,7 @@ impl Engine {
             self.ranges[id].move_to(Stage::Paging);
             return Next::Wait;
         }
-        Next::CarryOut
+        self.carry_out_plan(id)
     }
 
     /// Takes the steps of a stripe range's plan. The pages with its checksums are pinned.
@@ -335,7 +335,7 @@ impl Engine {
         }
         match range.plan.steps.first() {
             Some(Step::Read) => self.read_planned(id),
-            _ => Next::First,
+            _ => self.next_step(id, None),
         }
     }
 
@@ -433,6 +433,26 @@ impl Engine {
             self.ranges[last].merged = next;
             self.ranges[next].move_to(Stage::Merged);
             last = next;
+        }
+    }
+
+    /// Takes the step of a stripe range's plan that follows `done`, up to the commit. Without a
+    /// commit the rows are done.
+    pub(crate) fn next_step(&mut self, id: RangeId, done: Option<Step>) -> Next {
+        match self.ranges[id].plan.steps.after(done) {
+            Some(Step::Read) => self.read_planned(id),
+            Some(Step::Prove) => {
+                let range = &self.ranges[id];
+                let recovered = range.plan.recover.and(range.shape.all_data());
+                self.checksum_made(id, Step::Prove, recovered);
+                Next::Wait
+            }
+            Some(Step::Commit) if !self.only_looks(id) => self.reach_commit(id),
+            None | Some(Step::Commit) => self.scrubbed(id, false),
+            Some(step) => {
+                self.take_step(id, step);
+                Next::Wait
+            }
         }
     }
 }
