@@ -1,29 +1,30 @@
-//! Work for the array as a whole that is due. A room adds it; the dispatcher carries it out when
-//! the room has returned (`engine/dispatch.rs`). So no room calls one that depends on it.
+//! Due work for the array as a whole. Any part of the engine adds work; the dispatcher
+//! (`engine/dispatch.rs`) carries it out after that part has returned. No part calls another part
+//! that depends on it.
 
 /// Work for the array as a whole, in the order in which it is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Due {
-    /// Writing has stopped: wakes all work that waits for something durable.
+    /// Wakes all work that waits for something durable: writing has stopped.
     Stopped,
-    /// A write of superblocks has ended on all members.
+    /// Continues after a write of superblocks has ended on all members.
     Recorded,
-    /// The next write of superblocks.
+    /// Begins the wanted write of superblocks.
     Update,
-    /// Everything that an opening waits for may be loaded and durable.
+    /// Continues an opening: something that it waits for is loaded or durable.
     Found,
-    /// The opening may be complete.
+    /// Serves requests if the opening is complete.
     Serve,
-    /// The log's old records are void, or will never be: regions may become written.
+    /// Continues to prepare regions: old records of the log are void, or will never be.
     Zeroing,
-    /// Regions that an extension adds are zeroed.
+    /// Continues an extension whose new regions are zeroed.
     Extend,
-    /// Discarded regions may be released.
+    /// Continues to release discarded regions.
     Releases,
-    /// The array's own request is done: a window of a growth is moved.
+    /// Continues a growth whose own request has ended.
     Moved,
-    /// A stripe range of a job has ended.
+    /// Continues jobs of which a stripe range has ended.
     Jobs,
 }
 

@@ -1,5 +1,5 @@
-//! Questions about several rooms: what a room may read of the others. Nothing here changes anything,
-//! and nothing here asks more than the rooms.
+//! Answers questions about several rooms. Every part of the engine may ask; nothing here changes a
+//! room.
 
 use super::jobs::{rebuild, resync};
 use crate::{

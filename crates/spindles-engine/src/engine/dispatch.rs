@@ -7,12 +7,13 @@ use crate::{
     agenda::Due,
     checksums::pages::{Flush, Pinned},
     durable::{AFTER_STOP, Row, Waiter},
-    jobs::{rebuild::Input as RebuildInput, replace::Input},
+    jobs::{grow::Input as GrowInput, rebuild::Input as RebuildInput, replace::Input},
     log::replay::Input as ReplayInput,
     output::OutReason,
     staging::Staging,
     system_io::Purpose,
     waits::WaitFor,
+    zeroing::Input as ZeroingInput,
 };
 use spindles_block::{MemberIndex, MemberIoId, MemberResult};
 use spindles_format::AreaKind;
@@ -82,14 +83,14 @@ impl Engine {
         match purpose {
             Purpose::OpeningFlush => self.opening_goes_on(),
             Purpose::ClosingFlush => self.mark_closed(),
-            Purpose::ZeroingFlush => self.zeroing_flushed(),
+            Purpose::ZeroingFlush => self.step_zeroing(ZeroingInput::Flushed),
             Purpose::SweepFlush => self.sweep_flushed(),
             Purpose::RebuildFlush => self.step_rebuild(RebuildInput::Flushed),
             Purpose::JournalStart => self.log_start_flushed(),
             Purpose::JournalRelease => self.log_release_flushed(),
             Purpose::ReplayFlush => self.step_replay(ReplayInput::Flushed),
             Purpose::ReplaceFlush => self.replace_flushed(member),
-            Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
+            Purpose::StagedFlush | Purpose::MovedFlush => self.step_growth(GrowInput::Flushed),
             Purpose::OutFlush => self.begin_update(),
             Purpose::ScrubFlush => self.inspection.flushed(),
             Purpose::StageFlush => self.staging().pass_flushed(),
@@ -115,7 +116,7 @@ impl Engine {
             Due::Recorded => self.continue_after(AreaKind::SUPERBLOCK),
             Due::Found => self.opening_goes_on(),
             Due::Serve => self.try_to_serve(),
-            Due::Zeroing => self.zeroing_goes_on(),
+            Due::Zeroing => self.step_zeroing(ZeroingInput::Durable),
             Due::Extend => self.extend(),
             Due::Releases => self.pump_releases(),
             Due::Moved => self.own_request_done(),
@@ -142,12 +143,12 @@ impl Engine {
                 Waiter::Replay => self.step_replay(ReplayInput::Recorded),
                 Waiter::Listed => self.step_replay(ReplayInput::Listed),
                 Waiter::Replace => self.step_replace(Input::Recorded),
-                Waiter::Growth => self.growth_recorded(),
+                Waiter::Growth => self.step_growth(GrowInput::Recorded),
                 Waiter::Extension => self.extension_recorded(),
                 Waiter::Opening => self.try_to_serve(),
                 Waiter::Rebuilt if self.metadata.is_broken() => {}
                 Waiter::Rebuilt => self.announce_rebuilt(),
-                Waiter::Zeroing => self.zeroing_goes_on(),
+                Waiter::Zeroing => self.step_zeroing(ZeroingInput::Durable),
                 Waiter::Releases => self.pump_releases(),
             }
         }

@@ -1,5 +1,5 @@
-//! Counts and reports flaws: what a scrub, a repair or a read of a client found on a member, and what
-//! became of it.
+//! Counts and reports the flaws that scrubs, repairs and reads of clients find on members, with
+//! their fates.
 
 use crate::{
     Engine, RangeId,

@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// Hands an event to the preparation of regions, and does what it asks for.
-    fn step_zeroing(&mut self, input: Input) {
+    pub(crate) fn step_zeroing(&mut self, input: Input) {
         let mut has_finished = false;
         let mut next = Some(input);
         while let Some(input) = next.take() {
@@ -204,10 +204,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn zeroing_flushed(&mut self) {
-        self.step_zeroing(Input::Flushed);
-    }
-
     /// Holds the zeroed regions if something must be durable before they count as written. Returns
     /// false if they may count as written now.
     fn holds_zeroed(&mut self) -> bool {
@@ -247,10 +243,5 @@ impl Engine {
         if self.metadata.is_broken() {
             self.waits.wake(WaitFor::Region);
         }
-    }
-
-    /// Continues when the old records of the journal are void, or superblocks are durable.
-    pub(crate) fn zeroing_goes_on(&mut self) {
-        self.step_zeroing(Input::Durable);
     }
 }

@@ -1,6 +1,7 @@
 //! Stripe ranges: their state, their stages, and the decisions that need nothing else.
 
 mod commit;
+mod giving_up;
 mod next;
 mod pool;
 mod range;

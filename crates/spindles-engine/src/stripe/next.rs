@@ -1,38 +1,38 @@
-//! What a stripe range does next.
+//! The next action of a stripe range.
 
 use super::Past;
 use crate::plan::Step;
 
-/// What a stripe range does next. A function of one part of its work returns it, and the executor
-/// (`engine/ranges`) hands the stripe range to the part that does it. So no part calls another that
-/// may call it back.
+/// The next action of a stripe range. A function of one part of its work returns the action, and
+/// the executor (`engine/ranges`) calls the part that carries it out. No part calls another part
+/// that depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Next {
-    /// Nothing: an input or a wake-up continues it, or it has ended.
+    /// Waits for an input or a wake-up, or has ended.
     Wait,
     /// Gets a plan for its current rows.
     Plan,
-    /// Looks whether its rows may be blank, then takes the steps of its plan. Its pages are pinned.
+    /// Takes the steps of its plan with pinned pages. Rows that may be blank are looked at first.
     CarryOut,
-    /// Takes the step of its plan after this one, up to the commit.
+    /// Takes the step of its plan that follows this one, up to the commit.
     After(Step),
     /// Continues when the rows in doubt are read and verified.
     SettlingVerified,
     /// Writes contents that settle the rows.
     Agree,
-    /// Goes to its places, or is answered: the log has it.
+    /// Answers the client of a logged write, or writes the blocks to their places.
     Logged,
-    /// Goes to its places: its client is answered.
+    /// Writes the blocks of an answered write to their places.
     Kept,
     /// Flushes all members before the answer.
     Flush(Past),
     /// Acknowledges the current rows.
     Acknowledge(Past),
-    /// Ends the current rows.
+    /// Finishes the current rows.
     RowsDone,
-    /// The current rows were settled.
+    /// Continues after the current rows are settled.
     RowsSettled,
-    /// Ends.
+    /// Ends its work.
     Done,
 }

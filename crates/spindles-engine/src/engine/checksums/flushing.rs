@@ -1,5 +1,5 @@
-//! Flushes of the engine itself. Changed pages of checksums are written before the flushes that rely
-//! on them.
+//! Flushes members for the engine itself. Flushes that rely on checksums wait until changed pages
+//! are written.
 
 use crate::{Engine, Mutation, checksums::pages::Flush, system_io::Purpose};
 use spindles_block::MemberSet;

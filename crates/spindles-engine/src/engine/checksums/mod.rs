@@ -58,7 +58,7 @@ impl Engine {
         };
         if rotten.is_empty() {
             if !self.may_use_old_contents(id) {
-                return self.leave_old_contents(id);
+                return self.ranges[id].leave_old_contents();
             }
             return Next::After(Step::Verify);
         }
@@ -73,7 +73,7 @@ impl Engine {
         }
         if !rotten.and(self.ranges[id].rows.old_contents).is_empty() {
             // Their checksums may not have reached the member before it went out.
-            return self.leave_old_contents(id);
+            return self.ranges[id].leave_old_contents();
         }
         self.found_rotten(id, rotten);
         Next::Plan
@@ -184,9 +184,8 @@ impl Engine {
                 let sums = sums.map(|sums| &self.workspace.checksums()[sums]);
                 let sum = |row: usize| sums.map_or(of_zeros, |sums| sums[row]);
                 let (computed, alike) = row_sums.in_rows(self.workspace.row_sums());
-                let row_sum = |row: usize| {
-                    computed.map_or(alike, |rows| rows[row].unwrap_or(RowSum::NONE))
-                };
+                let row_sum =
+                    |row: usize| computed.map_or(alike, |rows| rows[row].unwrap_or(RowSum::NONE));
                 let pages = self.pages.as_mut().expect("looked at");
                 pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {
                     Entry::of(sum(row), row_sum(row))

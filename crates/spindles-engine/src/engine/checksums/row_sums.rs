@@ -60,7 +60,7 @@ impl Engine {
             if (0..blocks).all(|row| self.proves_old(id, row)) {
                 return Next::After(Step::Prove);
             }
-            return self.leave_old_contents(id);
+            return self.ranges[id].leave_old_contents();
         }
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
         if proved || self.mutated(Mutation::TrustRecovered) {
@@ -207,14 +207,6 @@ impl Engine {
         let is_proved =
             current.and(parity).iter().any(agrees) || !own.is_empty() && own.iter().all(is_own);
         is_proved && old.and(parity).iter().all(agrees)
-    }
-
-    /// Gives up old contents that are not proved, and plans the row again without them.
-    pub(crate) fn leave_old_contents(&mut self, id: RangeId) -> Next {
-        let rows = &mut self.ranges[id].rows;
-        rows.old_contents = SlotSet::EMPTY;
-        rows.made_checksums = SlotSet::EMPTY;
-        Next::Plan
     }
 
     /// Returns true if the old contents that were read are proved, or a recovery will prove them.

@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// Hands an event to the growth, and does what it asks for.
-    fn step_growth(&mut self, input: Input) {
+    pub(crate) fn step_growth(&mut self, input: Input) {
         let context = Context {
             geometry: &self.geometry,
             members: &self.members,
@@ -209,11 +209,6 @@ impl Engine {
         }
     }
 
-    /// Continues when the superblocks have recorded the progress of the growth.
-    pub(crate) fn growth_recorded(&mut self) {
-        self.step_growth(Input::Recorded);
-    }
-
     /// Continues when the array's own request is done.
     pub(crate) fn own_request_done(&mut self) {
         let own = self.own_request();
@@ -221,10 +216,6 @@ impl Engine {
             Some(_) => Input::Failed,
             None => Input::RequestDone,
         });
-    }
-
-    pub(crate) fn grow_flushed(&mut self) {
-        self.step_growth(Input::Flushed);
     }
 
     fn stop_growth(&mut self) {

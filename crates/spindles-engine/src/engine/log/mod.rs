@@ -126,8 +126,8 @@ impl Engine {
         self.restart_log();
     }
 
-    /// Voids the log so far. Returns true if that takes time: `zeroing_goes_on` is called at the
-    /// end.
+    /// Voids the log so far. Returns true if that takes time: the end makes `Due::Zeroing`
+    /// due.
     pub(crate) fn restart_log(&mut self) -> bool {
         let (survives, was_on) = (
             self.geometry.survives(self.members.missing()),

@@ -103,7 +103,8 @@ impl Engine {
         Next::Wait
     }
 
-    /// Returns what a stripe range does that can't write now: it waits, or ends without a write.
+    /// Returns the next action of a stripe range that can't write now: it waits, or ends without a
+    /// write.
     fn cannot_write(&mut self, id: RangeId) -> Option<Next> {
         let given_up = self.writes_nothing();
         if !given_up {

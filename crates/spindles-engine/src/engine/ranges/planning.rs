@@ -9,7 +9,7 @@ use crate::{
     stripe::{Next, RowState, Stage, StripeRange},
     waits::WaitFor,
 };
-use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
+use spindles_block::{BlockIndex, MemberIndex, Operation};
 use spindles_layout::GroupIndex;
 
 /// The slots of a stripe range and its rows, as a plan depends on them.
@@ -48,7 +48,7 @@ impl Engine {
             return self.plan_range(id);
         }
         if self.refuses(id) {
-            return self.refuse(id);
+            return self.ranges[id].refuse();
         }
         let view = self.view(id);
         let waits = self.must_be_alone(id, &view) && self.waits_to_be_alone(id);
@@ -58,7 +58,7 @@ impl Engine {
         let StripeRange { ask, group, .. } = self.ranges[id];
         let undecided = ask == Ask::Write || self.regions.is_half_released(group);
         if self.metadata.is_broken() && view.contents == Contents::Zeros && undecided {
-            return self.refuse(id);
+            return self.ranges[id].refuse();
         }
         if !view.settled && view.contents == Contents::Written {
             if !view.in_order
@@ -78,11 +78,6 @@ impl Engine {
         self.bad.any_lost() && self.asks_for_lost(id)
             || self.refuses_staged_write(id)
             || self.settled.lacks_log() && self.answer_is_in_log(id)
-    }
-
-    fn refuse(&mut self, id: RangeId) -> Next {
-        self.ranges[id].error = Some(RequestError::BeyondTolerance);
-        Next::Done
     }
 
     /// Returns what a plan for a stripe range depends on.
@@ -274,13 +269,7 @@ impl Engine {
         ) {
             return self.lose_rotten(id);
         }
-        let error = if self.ranges[id].seen.corrupt {
-            RequestError::Corrupt
-        } else {
-            RequestError::BeyondTolerance
-        };
-        self.ranges[id].error.get_or_insert(error);
-        Next::Done
+        self.ranges[id].give_up()
     }
 
     /// Begins a plan, when the pages with its checksums are in memory.

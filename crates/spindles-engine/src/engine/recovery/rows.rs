@@ -68,15 +68,15 @@ impl Engine {
         Next::Done
     }
 
-    /// Returns what a stripe range does whose rows in doubt can't be settled yet. Members that are out, but not durably,
-    /// may be present at the next opening, and may hold other contents than the rest. The stripe
-    /// range then waits, or has ended with an error.
+    /// Returns the next action of a stripe range whose rows in doubt can't be settled yet. Members
+    /// that are out, but not durably, may be present at the next opening with other contents than
+    /// the rest. The stripe range then waits, or ends with an error.
     pub(crate) fn awaits_record(&mut self, id: RangeId) -> Option<Next> {
         if self.ranges[id].replaces_all() || !self.counts_on_others(id) {
             return None;
         }
         if self.writes_nothing() {
-            return Some(self.settling_fails(id));
+            return Some(self.ranges[id].give_up());
         }
         self.ranges[id].move_to(Stage::Preparing);
         self.waits.wait(id, WaitFor::Superblocks);
@@ -118,7 +118,7 @@ impl Engine {
         let all = range.shape.all();
         let reads = all.minus(lost).minus(range.rows.unreadable);
         if reads.is_empty() {
-            return self.settling_fails(id);
+            return self.ranges[id].give_up();
         }
         range.rows.settling = Settling::Reading { disproved: 0 };
         range.rows.zeros = SlotSet::EMPTY;
@@ -136,17 +136,6 @@ impl Engine {
             return Next::Wait;
         }
         Next::CarryOut
-    }
-
-    pub(crate) fn settling_fails(&mut self, id: RangeId) -> Next {
-        let range = &mut self.ranges[id];
-        let error = if range.seen.corrupt {
-            RequestError::Corrupt
-        } else {
-            RequestError::BeyondTolerance
-        };
-        range.error.get_or_insert(error);
-        Next::Done
     }
 
     /// Returns the evidence about a row, counted from the first current row.
@@ -228,23 +217,7 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.blocks = alike;
         range.plan.reads = SlotSet::one(truth);
-        self.settle_with(id, differ.and(there), changed)
-    }
-
-    /// Writes these slots. The rows are settled then. If `changed`, a block or a checksum changes.
-    fn settle_with(&mut self, id: RangeId, writes: SlotSet, changed: bool) -> Next {
-        let range = &mut self.ranges[id];
-        range.rows.settling = Settling::Agreeing;
-        range.plan.steps = Steps::NONE.with_if(Step::Flush, changed);
-        range.plan.recover = SlotSet::EMPTY;
-        range.plan.encode = SlotSet::EMPTY;
-        range.plan.set_writes(writes);
-        range.plan.writes_always = writes;
-        if writes.is_empty() {
-            return Next::RowsDone;
-        }
-        self.ranges[id].move_to(Stage::Agree);
-        Next::Agree
+        self.ranges[id].settle_with(differ.and(there), changed)
     }
 
     /// Decides the leading rows that have the same outcome.
@@ -262,7 +235,7 @@ impl Engine {
             return Next::Wait;
         }
         match first {
-            Outcome::Nothing => self.settle_with(id, SlotSet::EMPTY, false),
+            Outcome::Nothing => self.ranges[id].settle_with(SlotSet::EMPTY, false),
             Outcome::Decided(Verdict::AsRead { proved }) => self.encode_settled(id, proved),
             Outcome::Decided(Verdict::Try { erased, sources }) => {
                 self.reconstruct(id, disproved, erased, sources, true)
@@ -337,13 +310,13 @@ impl Engine {
             return self.stays_in_doubt(id);
         }
         if self.writes_nothing() {
-            return self.settling_fails(id); // The data may be there at the next opening.
+            return self.ranges[id].give_up(); // The data may be there at the next opening.
         }
         for slot in gone.iter() {
             let blocks = self.ranges.array_blocks(id, slot);
             if !self.bad.add(BadBlockKind::Lost, blocks.clone()) {
                 self.outbox.put(Output::Event(Event::TooMuchLost));
-                return self.settling_fails(id);
+                return self.ranges[id].give_up();
             }
             self.report_lost(BlockIndex(blocks.start), self.ranges[id].blocks);
         }
@@ -389,10 +362,10 @@ impl Engine {
                     // Decide row by row: the verdict may differ between rows.
                     let range = &mut self.ranges[id];
                     range.blocks = 1;
-                    return self.read_again(id, disproved);
+                    return self.ranges[id].read_again(disproved);
                 }
                 let last = self.mutated(Mutation::TryOnce);
-                self.read_again(id, if last { u32::MAX } else { disproved + 1 })
+                self.ranges[id].read_again(if last { u32::MAX } else { disproved + 1 })
             }
             (Settling::Encoding { .. }, Step::Encode) => {
                 let made = range.rows.made_checksums.or(range.plan.encode);
@@ -402,16 +375,6 @@ impl Engine {
             (Settling::Encoding { proved }, Step::Witness) => self.write_settled(id, proved),
             (settling, step) => panic!("{step:?} came back while {settling:?}"),
         }
-    }
-
-    /// Reads the rows again, because recovered data may have overwritten blocks in the buffers.
-    fn read_again(&mut self, id: RangeId, disproved: u32) -> Next {
-        let range = &mut self.ranges[id];
-        range.rows.settling = Settling::Reading { disproved };
-        range.plan.reads = range.rows.read_checksums.minus(range.rows.zeros);
-        range.plan.recover = SlotSet::EMPTY;
-        range.plan.steps = Steps::NONE.with(Step::Read).with(Step::Verify);
-        Next::CarryOut
     }
 
     /// Returns true if the row sum of a parity of the row is that of the data now.
@@ -500,7 +463,7 @@ impl Engine {
         if wants_proof {
             return self.stays_in_doubt(id);
         }
-        self.settle_with(id, writes, changed || !writes.is_empty())
+        self.ranges[id].settle_with(writes, changed || !writes.is_empty())
     }
 
     /// Continues when all writes of the current rows are done.

@@ -86,8 +86,8 @@ impl Engine {
         }
     }
 
-    /// Handles the result of a write of a tail. While the stage is loaded, returns at the end whether
-    /// all holders have the tail.
+    /// Handles the result of a write of a tail. While the stage is loaded, the last result returns
+    /// true if all holders have the tail.
     pub(crate) fn tail_written(
         &mut self,
         holder: MemberIndex,
