@@ -56,6 +56,12 @@ impl Certificates {
                 ),
             });
         }
+        if !folder.is_dir() {
+            return Err(CertificatesError::Unfit {
+                path: folder.to_owned(),
+                reason: format!("there is no such folder: give the one with {SERVER} and {KEY}"),
+            });
+        }
         let own = pem::certificates(&folder.join(SERVER))?;
         let names = names_of(own.first());
         let key = pem::key(&folder.join(KEY))?;

@@ -676,7 +676,8 @@ fn errors_explain_invalid_addresses() {
     }
     world
         .fails("copy nbd+unix:///x?socket=s out")
-        .warns("its server at s can't be reached");
+        .warns("its server at s can't be reached")
+        .warns("check that it runs, and the address");
     world
         .fails("status nowhere --scan nbd+unix:///x?socket=s")
         .warns("its server at s can't be reached");

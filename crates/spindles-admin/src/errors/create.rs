@@ -205,7 +205,9 @@ fn occupied(devices: &[(String, String)]) -> String {
 
 /// Returns the remedy for an absent device. A file under /dev would be in memory.
 fn remedy(device: &str) -> String {
-    if device.starts_with("/dev/") {
+    if device == "missing" {
+        "an array begins with all its members, so name a device in its place".to_owned()
+    } else if device.starts_with("/dev/") {
         "check the name; lsblk lists the disks".to_owned()
     } else {
         format!("make a file with 'truncate -s 1G {device}', or check the name")

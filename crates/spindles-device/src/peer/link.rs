@@ -107,8 +107,11 @@ pub(crate) struct Link {
 pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
     let address = &route.address;
     let server = &address.server;
-    let mut socket = Socket::connect(server, until)
-        .map_err(|error| format!("its server at {server} can't be reached: {error}"))?;
+    let mut socket = Socket::connect(server, until).map_err(|error| {
+        format!(
+            "its server at {server} can't be reached: {error}: check that it runs, and the address"
+        )
+    })?;
     let mut client = Client::new(Wanted {
         export: address.export.clone(),
         tls: route.has_tls(),

@@ -193,6 +193,8 @@ fn incomplete_certificate_folders_are_refused() {
     refusal().warns("server-key.pem: there is no private key in it");
     fs::remove_file(file("server-cert.pem")).expect("it is there");
     refusal().warns("server-cert.pem: No such file");
+    fs::remove_dir_all(pool.path("server")).expect("it is there");
+    refusal().warns("there is no such folder: give the one with server-cert.pem");
 }
 
 /// An option without data.
