@@ -1,4 +1,16 @@
 //! The engine: its state, and the entry points for inputs.
+//!
+//! ```text
+//!  input ─▶ mod ─┬─▶ dispatch ── results of own I/O, and `Due` work ──▶ the machines
+//!                ├─▶ requests, jobs, repairs, staging ─▶ ranges
+//!                └─▶ ranges ── what `Next` names ──▶ planning, computing, committing, finishing …
+//!                                                       │
+//!                        places, context, durable, out ◀┘ ── called by all of the above
+//! ```
+//!
+//! Calls go down only. A part that another part has to continue returns `Next`, for one stripe
+//! range, or adds `Due` to the agenda, for the array. `cargo xtask measure self_calls` checks that
+//! no more than two files call each other.
 
 mod areas;
 mod bad_blocks;
