@@ -176,6 +176,13 @@ impl Cache {
         found
     }
 
+    /// Returns the blocks of metadata that `changed_until` returns.
+    pub(crate) fn metadata_until(&self, until_ns: u64) -> Vec<Block> {
+        let changed = self.changed_until(until_ns, usize::MAX).into_iter();
+        let metadata = changed.filter(|(_, is_data)| !is_data);
+        metadata.map(|(block, _)| block).collect()
+    }
+
     fn insert(&mut self, block: Block, is_data: bool, list: usize) {
         let place = block.place_bytes;
         match self.pages.get(&place) {

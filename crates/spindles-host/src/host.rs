@@ -7,7 +7,7 @@ use crate::effect::{Effect, Effects};
 use crate::error::HostError;
 use crate::file_systems::{FileSystem, Options, Piece, Row};
 use crate::intent_log::{IntentLog, Next};
-use crate::machine::Machine;
+use crate::machine::{Machine, ReadAhead};
 use crate::stream::Stream;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,6 +38,8 @@ struct Open {
 enum Step {
     /// Takes a processor for some nanoseconds.
     Compute(u64),
+    /// Takes a processor and the memory for some nanoseconds.
+    Copy(u64),
     Effect(Effect),
     /// Waits until no other actor has the file.
     Lock(FileId),
@@ -129,8 +131,15 @@ pub struct Host {
 /// Parts of a transaction under way at once, at most.
 const BATCHES_MAX: u32 = 32;
 
+/// The first window of a file's read-ahead, if it grows.
+const FIRST_WINDOW_BYTES: u64 = 16 << 10;
+
 /// Changed blocks that one search for old ones writes, at most.
 const WRITE_BACK_BLOCKS_MAX: usize = 1 << 16;
+
+/// Clusters that a system writes together if writers do not write themselves: 500 blocks of 4 KiB
+/// in Linux 2.2.
+const CLUSTERS_AT_ONCE: u64 = 16;
 
 impl Host {
     /// Builds a host with an empty file system on a device.
@@ -148,7 +157,7 @@ impl Host {
         let file_system = (row.make)(device_bytes, options, machine.spreads_directories)?;
         Ok(Self {
             cache: Cache::new(machine.cache_bytes, machine.keeps_written),
-            cpus: Cpus::new(machine.cpus),
+            cpus: Cpus::new(machine.cpus, machine.shares_memory()),
             next_write_back_ns: machine.write_back_period_ns,
             machine,
             is_array,
@@ -222,6 +231,9 @@ impl Host {
             self.batches_under_way -= 1;
             self.send_batches();
         }
+        if !self.file_system.writes_clusters() {
+            self.write_beyond_share();
+        }
         if !self.is_throttled() {
             self.ready.extend(self.throttled.drain(..));
         }
@@ -239,8 +251,13 @@ impl Host {
         if self.next_write_back_ns <= now.0 {
             let period_ns = self.machine.write_back_period_ns;
             self.next_write_back_ns = (now.0 / period_ns + 1) * period_ns;
-            let until_ns = now.0.saturating_sub(self.machine.write_back_age_ns);
-            self.write_back(until_ns, WRITE_BACK_BLOCKS_MAX);
+            let before = |age_ns: u64| now.0.saturating_sub(age_ns);
+            let ages = self.machine.ages;
+            self.write_back(before(ages.data_ns()), WRITE_BACK_BLOCKS_MAX);
+            if let Some(age_ns) = ages.metadata_ns() {
+                let blocks = self.cache.metadata_until(before(age_ns));
+                self.write_blocks(&blocks, false);
+            }
         }
         self.run(now);
     }
@@ -387,8 +404,13 @@ impl Host {
                 open.position = open.position.saturating_sub(by.into());
             }
             Action::Close(slot) => {
-                self.actors[index(actor)].open[index(slot.0)] = None;
+                let open = self.actors[index(actor)].open[index(slot.0)].take();
                 steps.push_back(syscall);
+                if let Some(open) = open {
+                    let mut effects = Effects::new();
+                    self.file_system.closed(open.file, &mut effects);
+                    steps.extend(effects.into_iter().map(Step::Effect));
+                }
             }
             Action::Fsync(slot) => {
                 let file = self.open(actor, slot).file;
@@ -451,7 +473,7 @@ impl Host {
         let there = self.file_system.bytes(open.file).saturating_sub(begin);
         let bytes = bytes.min(there);
         let begin = self.offset(actor, slot, at, bytes);
-        let array_ns = self.of_array(self.machine.array_read_ns_per_kib);
+        let array_ns = u64::from(self.is_array) * self.machine.array_read_ns_per_kib;
         if bytes == 0 {
             steps.push_back(Step::Compute(self.machine.syscall_ns));
             return Answer { bytes };
@@ -484,7 +506,7 @@ impl Host {
         } else {
             self.machine.overwrite_ns_per_kib
         };
-        let array_ns = self.of_array(self.machine.array_write_ns_per_kib);
+        let array_ns = u64::from(self.is_array) * self.machine.array_write_ns_per_kib;
         if bytes > 0 {
             let range = Range {
                 file: open.file,
@@ -505,11 +527,6 @@ impl Host {
         } else {
             steps.push_back(step);
         }
-    }
-
-    /// Returns the cost if the device is an array.
-    fn of_array(&self, ns: u64) -> u64 {
-        if self.is_array { ns } else { 0 }
     }
 
     /// Runs all actors that can continue.
@@ -540,9 +557,14 @@ impl Host {
     /// Carries out a part of an action. Returns false if the actor waits.
     fn step(&mut self, now: Instant, actor: u32, step: Step) -> Result<bool, HostError> {
         match step {
-            Step::Compute(0) => Ok(true),
+            Step::Compute(0) | Step::Copy(0) => Ok(true),
             Step::Compute(ns) => {
                 let ends_ns = self.cpus.take(now.0, ns);
+                self.timers.insert((ends_ns, actor));
+                Ok(false)
+            }
+            Step::Copy(ns) => {
+                let ends_ns = self.cpus.copy(now.0, ns);
                 self.timers.insert((ends_ns, actor));
                 Ok(false)
             }
@@ -686,11 +708,12 @@ impl Host {
         let continues = self.streams.entry(range.file).or_default().reads(number);
         match self.cache.find(block) {
             Presence::Present => {
-                if continues {
-                    self.read_ahead(range.file, number);
+                if continues && let Some(missing) = self.read_ahead(range.file, number) {
+                    self.first(actor, [Step::Effect(missing), Step::Read(range)]);
+                    return true;
                 }
                 let next = range.end.min((number + 1) * block_bytes);
-                let cost = Step::Compute((next - range.at) * range.ns_per_kib / 1024);
+                let cost = Step::Copy((next - range.at) * range.ns_per_kib / 1024);
                 let rest = Range { at: next, ..range };
                 let rest = (next < range.end).then_some(Step::Read(rest));
                 self.first(actor, [cost]);
@@ -701,26 +724,24 @@ impl Host {
             }
             Presence::UnderWay => {}
             Presence::Absent => {
-                let mut effects = Effects::new();
-                self.file_system.find(range.file, number, &mut effects);
-                let missing = effects.into_iter().find(|effect| match effect {
-                    Effect::Need(block) => self.cache.find(*block) != Presence::Present,
-                    _ => false,
-                });
-                if let Some(missing) = missing {
+                if let Some(missing) =
+                    missing(&*self.file_system, &mut self.cache, range.file, number)
+                {
                     self.first(actor, [Step::Effect(missing), Step::Read(range)]);
                     return true;
                 }
-                let blocks = if continues {
-                    self.machine.cluster_bytes / block_bytes
-                } else {
-                    1
+                let blocks = match self.machine.read_ahead {
+                    _ if !continues => 1,
+                    ReadAhead::Fixed(_) => self.machine.cluster_bytes / block_bytes,
+                    ReadAhead::Growing(_) => FIRST_WINDOW_BYTES / block_bytes,
                 };
                 let end = self.read_cluster(range.file, number, blocks.max(1));
                 let stream = self.streams.entry(range.file).or_default();
                 stream.ahead = stream.ahead.max(end);
-                if continues {
-                    self.read_ahead(range.file, number);
+                stream.sent(number..end);
+                if continues && let Some(missing) = self.read_ahead(range.file, number) {
+                    self.first(actor, [Step::Effect(missing), Step::Read(range)]);
+                    return true;
                 }
             }
         }
@@ -729,21 +750,43 @@ impl Host {
         false
     }
 
-    /// Sends the reads that lie ahead of a block, cluster by cluster.
-    fn read_ahead(&mut self, file: FileId, number: u64) {
+    /// Sends the reads that lie ahead of a block, cluster by cluster. Returns what must be read
+    /// first to find them, if growing windows wait for that.
+    fn read_ahead(&mut self, file: FileId, number: u64) -> Option<Effect> {
         let block_bytes = u64::from(self.file_system.block_bytes());
         let cluster = (self.machine.cluster_bytes / block_bytes).max(1);
-        let window = self.machine.read_ahead_bytes / block_bytes;
-        loop {
-            let ahead = self.streams.entry(file).or_default().ahead.max(number + 1);
-            if window == 0 || ahead + cluster > number + 1 + window {
-                return;
+        match self.machine.read_ahead {
+            ReadAhead::Fixed(bytes) => loop {
+                let window = bytes / block_bytes;
+                let ahead = self.streams.entry(file).or_default().ahead.max(number + 1);
+                if window == 0 || ahead + cluster > number + 1 + window {
+                    return None;
+                }
+                let end = self.read_cluster(file, ahead, cluster);
+                if end == ahead {
+                    return None;
+                }
+                self.streams.entry(file).or_default().ahead = end;
+            },
+            ReadAhead::Growing(bytes) => {
+                let stream = self.streams.entry(file).or_default();
+                let window = stream.next_window(number, bytes / block_bytes)?;
+                let mut at = window.start;
+                while at < window.end {
+                    let missing = missing(&*self.file_system, &mut self.cache, file, at);
+                    if missing.is_some() {
+                        return missing;
+                    }
+                    let end = self.read_cluster(file, at, cluster.min(window.end - at));
+                    if end == at {
+                        break;
+                    }
+                    at = end;
+                }
+                let stream = self.streams.entry(file).or_default();
+                stream.sent(window.start..at);
+                None
             }
-            let end = self.read_cluster(file, ahead, cluster);
-            if end == ahead {
-                return;
-            }
-            self.streams.entry(file).or_default().ahead = end;
         }
     }
 
@@ -807,14 +850,14 @@ impl Host {
         let block = block.expect("just allocated");
         self.cache.change(block, true, now.0);
         let mut steps: Vec<Step> = effects.into_iter().map(Step::Effect).collect();
-        steps.push(Step::Compute((next - range.at) * range.ns_per_kib / 1024));
+        steps.push(Step::Copy((next - range.at) * range.ns_per_kib / 1024));
         if self.file_system.transactions().is_some() {
             *self.unlogged.entry(range.file).or_default() += next - range.at;
             steps.extend(range.is_sync.then_some(Step::Log(range.file)));
         } else if range.is_sync {
             self.write_blocks(&[block], true);
             steps.extend([Step::Await(block), Step::SyncInode(range.file)]);
-        } else if next == (number + 1) * block_bytes {
+        } else if next == (number + 1) * block_bytes && self.file_system.writes_clusters() {
             let cluster = (self.machine.cluster_bytes / block_bytes).max(1);
             let stream = self.streams.entry(range.file).or_default();
             let clusters = stream.writes(number, cluster);
@@ -822,10 +865,7 @@ impl Host {
                 self.write_cluster(range.file, begin, end);
             }
         }
-        if self.cache.changed_bytes() > self.machine.dirty_bytes_max {
-            let most = self.machine.cluster_bytes / block_bytes;
-            self.write_back(u64::MAX - 1, usize::try_from(most).expect("64 bits").max(1));
-        }
+        self.write_beyond_share();
         steps.push(Step::Throttle);
         if next < range.end {
             steps.push(Step::Write(Range { at: next, ..range }));
@@ -849,18 +889,43 @@ impl Host {
         let block_bytes = u64::from(self.file_system.block_bytes());
         let count = self.file_system.bytes(file).div_ceil(block_bytes);
         let places = (0..count).filter_map(|number| self.file_system.place(file, number));
-        let places =
-            places.filter(|block| changed.contains(block) || self.cache.is_under_way(*block));
-        places.collect()
+        let matters = |block: &Block| changed.contains(block) || self.cache.is_under_way(*block);
+        let mut blocks: Vec<Block> = places.filter(matters).collect();
+        let pointers = self.file_system.pointers(file);
+        if !pointers.is_empty() {
+            blocks.extend(pointers.into_iter().filter(matters));
+            blocks.sort_unstable();
+        }
+        blocks
     }
 
     /// Returns true if writers wait for the device.
     fn is_throttled(&self) -> bool {
         if self.file_system.transactions().is_some() {
-            let is_full = self.cache.changed_bytes() > self.machine.dirty_bytes_max;
+            let is_full = self.cache.changed_bytes() > self.machine.shares.written();
             return is_full && !self.batches.is_empty();
         }
-        self.writing_bytes > self.machine.write_behind_bytes_max
+        let is_full = self.writing_bytes > self.machine.write_behind_bytes_max;
+        // Where writers do not write themselves, they wait only if they changed too much.
+        let bytes = self.cache.changed_bytes() + self.writing_bytes;
+        is_full && (self.file_system.writes_clusters() || bytes > self.machine.shares.most())
+    }
+
+    /// Writes the oldest blocks if too many are changed. A system that writes for its actors keeps
+    /// some bytes under way.
+    fn write_beyond_share(&mut self) {
+        let clusters = if self.file_system.writes_clusters() {
+            1
+        } else if self.writing_bytes > self.machine.write_behind_bytes_max {
+            return;
+        } else {
+            CLUSTERS_AT_ONCE
+        };
+        if self.cache.changed_bytes() > self.machine.shares.written() {
+            let blocks = self.machine.cluster_bytes / u64::from(self.file_system.block_bytes());
+            let most = usize::try_from(blocks * clusters).expect("64 bits");
+            self.write_back(u64::MAX - 1, most.max(1));
+        }
     }
 
     /// Begins a transaction of all changed blocks, unless one is being written.
@@ -1002,6 +1067,16 @@ impl Host {
         };
         self.under_way.insert(id, under_way);
     }
+}
+
+/// Returns the step that reads what is missing to find a block of a file.
+fn missing(fs: &dyn FileSystem, cache: &mut Cache, file: FileId, number: u64) -> Option<Effect> {
+    let mut effects = Effects::new();
+    fs.find(file, number, &mut effects);
+    effects.into_iter().find(|effect| match effect {
+        Effect::Need(block) => cache.find(*block) != Presence::Present,
+        _ => false,
+    })
 }
 
 fn index(number: u32) -> usize {

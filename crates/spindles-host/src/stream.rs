@@ -1,5 +1,7 @@
 //! What the host knows of a file in use: how far it reads ahead, and the cluster being written.
 
+use core::ops::Range;
+
 /// The state of a file in use, in numbers of blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stream {
@@ -9,6 +11,8 @@ pub(crate) struct Stream {
     continues: bool,
     /// The block up to which reads were sent.
     pub(crate) ahead: u64,
+    /// Blocks of the last window of read-ahead, which ends there.
+    window: u64,
     /// The begin of the cluster being written, and the block after it.
     pub(crate) cluster: Option<(u64, u64)>,
 }
@@ -24,9 +28,26 @@ impl Stream {
         self.read_next = block + 1;
         if !self.continues {
             self.ahead = block + 1;
+            self.window = 0;
         }
         self.ahead = self.ahead.max(block);
         self.continues
+    }
+
+    /// Returns the blocks to read ahead once a block of the last window is read: twice as many, up
+    /// to `most`.
+    pub(crate) fn next_window(&self, block: u64, most: u64) -> Option<Range<u64>> {
+        let begin = self.ahead.max(block + 1);
+        let is_in_last = block + self.window >= begin;
+        is_in_last.then(|| begin..begin + (self.window * 2).min(most))
+    }
+
+    /// Notes that reads of a window were sent.
+    pub(crate) fn sent(&mut self, window: Range<u64>) {
+        if !window.is_empty() {
+            self.ahead = self.ahead.max(window.end);
+            self.window = window.end - window.start;
+        }
     }
 
     /// Notes that a block was written to its end. Returns the complete clusters: the one before, if
@@ -50,6 +71,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn clusters_end_when_full_or_broken() {
@@ -59,6 +81,21 @@ mod tests {
         assert_eq!(stream.writes(2, 2), [None, None]);
         assert_eq!(stream.writes(9, 2), [Some((2, 3)), None]);
         assert_eq!(stream.writes(4, 1), [Some((9, 10)), Some((4, 5))]);
+    }
+
+    #[test]
+    fn windows_double_once_the_last_one_is_read() {
+        let mut stream = Stream::default();
+        stream.reads(0);
+        stream.sent(0..4);
+        let mut sent = Vec::new();
+        for block in 0..30 {
+            if let Some(window) = stream.next_window(block, 10) {
+                stream.sent(window.clone());
+                sent.push((block, window));
+            }
+        }
+        assert_eq!(sent, [(0, 4..12), (4, 12..22), (12, 22..32), (22, 32..42)]);
     }
 
     #[test]

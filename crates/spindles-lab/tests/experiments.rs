@@ -614,3 +614,19 @@ fn max_blocks_limits_the_block_count() {
     assert_eq!(blocks(None), (5, 12));
     assert_eq!(blocks(Some(3)), (3, 3));
 }
+
+/// A real file system and a modelled one may have the same name: the members decide.
+#[test]
+fn ext2_is_real_on_real_members() {
+    let of = |members: &str| {
+        let text = format!(
+            "name = \"x\"\nmembers = \"{members}\"\n[[system]]\nname = \"a\"\ntarget = \
+             \"single\"\nfs = \"ext2\"\n[[workload]]\nkind = \"touch\"\n"
+        );
+        let experiment = Experiment::parse("x.toml", &text).unwrap();
+        let system = &experiment.systems[0];
+        (system.mounting.is_some(), system.modelled_fs.is_some())
+    };
+    assert_eq!(of("files"), (true, false));
+    assert_eq!(of("model:maxtor-94098u8"), (false, true));
+}

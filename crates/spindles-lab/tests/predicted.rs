@@ -517,7 +517,7 @@ fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
             hosted(TURN),
             "fs = \"ext4\"",
             "touch",
-            "choose `fs` among bare, ffs, zfs",
+            "choose `fs` among bare, ffs, ext2, zfs",
         ),
         (
             hosted(TURN),

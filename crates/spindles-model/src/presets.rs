@@ -46,6 +46,7 @@ static PRESETS: &[Preset] = &[
     preset!("raidframe" of "software"),
     preset!("vinum" of "software"),
     preset!("ppro-200-freebsd-2.2" of "hosts"),
+    preset!("p3-550-linux-2.2" of "hosts"),
     preset!("p166-openbsd-3.3" of "hosts"),
     preset!("athlon-2400-openbsd-3.3" of "hosts"),
     preset!("p4-2400-netbsd-3" of "hosts"),

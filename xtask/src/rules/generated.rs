@@ -24,6 +24,8 @@ static PARTS: &[(&str, Make)] = &[
     ("registries", folders),
     ("summary of 1996", |repo| predictions::summary(repo, "1996")),
     ("rows of 1996", |repo| predictions::measured(repo, "1996")),
+    ("summary of 2000", |repo| predictions::summary(repo, "2000")),
+    ("rows of 2000", |repo| predictions::measured(repo, "2000")),
     ("summary of 2005", |repo| predictions::summary(repo, "2005")),
     ("rows of 2005", |repo| predictions::measured(repo, "2005")),
 ];

@@ -2,8 +2,10 @@
 //! returns the steps of each action.
 
 mod bare;
+mod ext2;
 mod ffs;
 mod files; // Not a row: the places of files, for several rows.
+mod grouped; // Not a row: groups and folders, for several rows.
 mod options; // Not a row: the options of all rows.
 mod zfs;
 
@@ -51,7 +53,7 @@ impl Row {
 type Make = fn(u64, &Options, bool) -> Result<Box<dyn FileSystem>, HostError>;
 
 /// Every file system.
-pub static ROWS: &[&Row] = &[&bare::ROW, &ffs::ROW, &zfs::ROW];
+pub static ROWS: &[&Row] = &[&bare::ROW, &ffs::ROW, &ext2::ROW, &zfs::ROW];
 
 /// Returns the row of that name.
 pub fn by_name(name: &str) -> Option<&'static Row> {
@@ -82,6 +84,17 @@ pub(crate) trait FileSystem: Debug + Send {
     fn place(&self, file: FileId, block: u64) -> Option<Block>;
     /// Returns the steps that find a block's place, without the inode.
     fn find(&self, file: FileId, block: u64, effects: &mut Effects);
+    /// Takes note that a file was closed.
+    fn closed(&mut self, _file: FileId, _effects: &mut Effects) {}
+    /// Returns the blocks that name the blocks of a file, which fsync writes if they are changed.
+    fn pointers(&self, _file: FileId) -> Vec<Block> {
+        Vec::new()
+    }
+    /// Returns true if full clusters of a file are written at once, false if all changes wait for
+    /// the system to write them by age and share.
+    fn writes_clusters(&self) -> bool {
+        true
+    }
     /// Returns the steps that make the inode of a file durable, after its data.
     fn sync(&mut self, file: FileId, effects: &mut Effects);
     /// Returns true if data is written before a write is answered.

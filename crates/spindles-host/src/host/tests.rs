@@ -16,7 +16,7 @@ fn number(key: &str) -> f64 {
         "array_write_us_per_kib" | "array_read_us_per_kib" | "syscall_us" => 0.0,
         "create_us" | "remove_us" | "set_times_us" | "entry_scan_us" => 100.0,
         "cache_mib" => 0.125,
-        "dirty_percent" => 50.0,
+        "dirty_percent" | "throttle_percent" => 50.0,
         "cluster_kib" => 16.0,
         "write_behind_mib" => 0.0625,
         "write_back_age_s" | "write_back_period_s" => 30.0,
@@ -35,6 +35,15 @@ struct Rig {
 
 impl Rig {
     fn new(fs: &str, mount: &str) -> Self {
+        Self::with_memory(fs, mount, number("cache_mib"))
+    }
+
+    fn with_memory(fs: &str, mount: &str, mib: f64) -> Self {
+        let number = |key: &str| if key == "cache_mib" { mib } else { number(key) };
+        Self::with(fs, mount, &number)
+    }
+
+    fn with(fs: &str, mount: &str, number: &dyn Fn(&str) -> f64) -> Self {
         let machine = Machine::new(|key| Some(number(key)), |_| None).unwrap();
         let row = by_name(fs).unwrap();
         let options = (row.options)(&[], mount).unwrap();
@@ -314,4 +323,122 @@ fn transactions_write_all_changes_and_the_log_makes_them_durable() {
         [20_480 + 32_768]
     );
     assert_eq!(rig.act(Action::SyncAll).1, []);
+}
+
+/// Returns the bytes of each request.
+fn bytes(sent: &[(RequestKind, u64, u64)]) -> Vec<u64> {
+    sent.iter().map(|one| one.2).collect()
+}
+
+/// Blocks of metadata that a new file changes: the entry, the inode, two bitmaps, a descriptor.
+const EXT2_METADATA: usize = 5;
+
+/// Metadata is written once it is 2 s old, and data once it is 30 s old, in clusters.
+#[test]
+fn ext2_writes_by_age() {
+    let mut rig = Rig::with_memory("ext2", "", 1.0);
+    rig.create();
+    let (_, sent) = rig.act(Action::Write(SLOT, At::Position, 40_960));
+    assert_eq!(count(&sent, RequestKind::Write), 0);
+    let began = rig.sent.len();
+    let wait = |rig: &mut Rig| {
+        for _ in 0..4 {
+            rig.act(Action::Think(u32::MAX));
+        }
+    };
+    wait(&mut rig);
+    assert_eq!(bytes(&rig.sent[began..]), [4096; EXT2_METADATA]);
+    let began = rig.sent.len();
+    wait(&mut rig);
+    assert_eq!(bytes(&rig.sent[began..]), [16_384, 16_384, 8192]);
+}
+
+/// The data of a file is in one piece with the block of pointers after 12 blocks, and fsync writes
+/// both. The inode follows.
+#[test]
+fn ext2_fsync_takes_pointers_along() {
+    let mut rig = Rig::with_memory("ext2", "", 1.0);
+    rig.create();
+    rig.act(Action::Write(SLOT, At::Position, 15 * 4096));
+    let (us, sent) = rig.act(Action::Fsync(SLOT));
+    assert_eq!(bytes(&sent), [16_384, 16_384, 16_384, 16_384, 4096]);
+    assert_eq!(us, 50_000);
+    // A sync mount writes the data and the inode with each write.
+    let mut rig = Rig::new("ext2", "sync");
+    rig.create();
+    let (_, sent) = rig.act(Action::Write(SLOT, At::Position, 4096));
+    assert_eq!(count(&sent, RequestKind::Write), 2);
+}
+
+/// Small files lie next to each other, and share the blocks of their metadata.
+#[test]
+fn ext2_writes_many_files_together() {
+    let mut rig = Rig::with_memory("ext2", "", 1.0);
+    for file in 0..10 {
+        rig.act(Action::Create(FileId(file), SLOT, Access::ReadWrite));
+        rig.act(Action::Write(SLOT, At::Position, 4096));
+        rig.act(Action::Close(SLOT));
+    }
+    assert_eq!(count(&rig.sent, RequestKind::Write), 0);
+    let (_, sent) = rig.act(Action::SyncAll);
+    let data = sent.iter().filter(|one| one.2 > 4096);
+    assert_eq!(
+        data.map(|one| one.2).collect::<Vec<_>>(),
+        [16_384, 16_384, 8192]
+    );
+    assert_eq!(sent.len(), 3 + EXT2_METADATA);
+}
+
+/// A writer waits only beyond the share of memory that may be changed: half of 1 MiB, or what
+/// `throttle_percent` says; and 64 KiB under way.
+#[test]
+fn ext2_throttles_who_changes_too_much() {
+    let mut times = [0; 2];
+    for (percent, us) in [50.0, 90.0].into_iter().zip(&mut times) {
+        for (blocks, waits) in [(120, false), (1024, true)] {
+            let number = |key: &str| match key {
+                "cache_mib" => 1.0,
+                "throttle_percent" => percent,
+                key => number(key),
+            };
+            let mut rig = Rig::with("ext2", "", &number);
+            rig.create();
+            let (took_us, sent) = rig.act(Action::Write(SLOT, At::Position, blocks * 4096));
+            assert_eq!(took_us > 4 * u64::from(blocks) + 10_000, waits, "{took_us}");
+            assert_eq!(count(&sent, RequestKind::Write) > 0, waits);
+            *us = took_us;
+        }
+    }
+    // 0.4 MiB, 26 clusters, more may wait, and up to 16 that are written together.
+    let saved = times[0] - times[1];
+    assert!((260_000..=420_000).contains(&saved), "{saved}");
+}
+
+/// Windows of read-ahead double: 4 blocks, 8, then 16 each, in requests of up to a cluster.
+#[test]
+fn growing_read_ahead_doubles() {
+    let mut rig = Rig::with_memory("ext2", "", 1.0);
+    rig.host.machine.read_ahead = ReadAhead::Growing(65_536);
+    rig.create();
+    rig.act(Action::Write(SLOT, At::Position, 1 << 20));
+    rig.act(Action::SyncAll);
+    rig.host.empty_cache();
+    let pointers = rig.host.file_system.pointers(FILE)[0].place_bytes;
+    let mut ahead = Vec::new();
+    let mut read = 0;
+    for block in 0..40 {
+        let (_, mut sent) = rig.act(Action::Read(SLOT, At::Offset(block * 4096), 4096));
+        sent.retain(|one| one.1 != pointers);
+        assert!(sent.iter().all(|one| one.2 <= 16_384), "{sent:?}");
+        read += bytes(&sent).iter().sum::<u64>() / 4096;
+        ahead.push(read);
+    }
+    assert_eq!([ahead[0], ahead[3], ahead[4], ahead[11]], [12, 12, 28, 28]);
+    assert_eq!(
+        [ahead[12], ahead[27], ahead[28], ahead[39]],
+        [44, 44, 60, 60]
+    );
+    // A read elsewhere takes its block only.
+    let (_, sent) = rig.act(Action::Read(SLOT, At::Offset(200 * 4096), 4096));
+    assert_eq!(bytes(&sent), [4096]);
 }

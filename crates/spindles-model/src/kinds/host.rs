@@ -42,6 +42,12 @@ pub(crate) static ROW: Row = Row {
                 100.0,
                 "% of it that may wait to be written",
             ),
+            number(
+                "throttle_percent",
+                1.0,
+                100.0,
+                "% of it beyond which writers wait, if they do not write themselves",
+            ),
             number("cluster_kib", 1.0, 65_536.0, "KiB of blocks in one request"),
             number("read_ahead_clusters", 0.0, 1024.0, "clusters read ahead"),
             number(
@@ -55,6 +61,12 @@ pub(crate) static ROW: Row = Row {
                 0.0,
                 1e6,
                 "s until a changed block is written",
+            ),
+            number(
+                "metadata_age_s",
+                0.0,
+                1e6,
+                "s until a changed block of metadata is written, if sooner",
             ),
             number(
                 "write_back_period_s",
@@ -79,6 +91,16 @@ pub(crate) static ROW: Row = Row {
                 key: "queue",
                 words: disciplines::WORDS,
                 about: "the order in which a disk gets its requests",
+            },
+            SwitchRule {
+                key: "memory",
+                words: &["ample", "shared"],
+                about: "shared: processors copy data one at a time",
+            },
+            SwitchRule {
+                key: "read_ahead",
+                words: &["fixed", "growing"],
+                about: "growing: windows double from 16 KiB to the clusters read ahead",
             },
             SwitchRule {
                 key: "written_pages",

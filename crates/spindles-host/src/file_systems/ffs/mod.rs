@@ -1,11 +1,12 @@
 //! The fast file system of 4.2BSD and its successors: cylinder groups, blocks and fragments, and
 //! metadata written before a call returns, unless it is mounted otherwise.
 
-mod folder;
-mod geometry;
-mod groups;
+mod layout;
 
 use super::files::Blocks;
+use super::grouped::{
+    DIRECT_BLOCKS, Folder, Geometry, Groups, Inode, POINTER_BYTES, folder_of, index, name_of,
+};
 use super::options::{Metadata, size};
 use super::{FileSystem, Options, Row};
 use crate::block::Block;
@@ -15,9 +16,6 @@ use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use folder::Folder;
-use geometry::{Geometry, Inode};
-use groups::Groups;
 use spindles_workload::file::FileId;
 
 pub(super) static ROW: Row = Row {
@@ -39,10 +37,10 @@ pub(super) static ROW: Row = Row {
     make: |device_bytes, options, spreads| Ok(Box::new(Ffs::new(device_bytes, options, spreads)?)),
 };
 
-/// Blocks of a file that its inode names.
-const DIRECT_BLOCKS: u64 = 12;
-/// Bytes of a block's number.
-const POINTER_BYTES: u64 = 4;
+/// A chunk of a directory, in which entries never cross its end.
+const CHUNK_BYTES: u32 = 512;
+/// Bytes that end a name in an entry.
+const NAME_END_BYTES: u64 = 1;
 
 fn options(mkfs: &[&str], mount: &str) -> Result<Options, &'static str> {
     const KNOWN: &str = "ffs takes -b, -f, -i and -g with a size each, as in mkfs = [\"-b\", \
@@ -112,7 +110,7 @@ struct Ffs {
 
 impl Ffs {
     fn new(device_bytes: u64, options: &Options, spreads: bool) -> Result<Self, HostError> {
-        let geometry = Geometry::new(device_bytes, options)?;
+        let geometry = layout::new(device_bytes, options)?;
         let mut ffs = Self {
             geometry,
             groups: Groups::new(geometry),
@@ -124,7 +122,7 @@ impl Ffs {
             numbers: BTreeMap::new(),
         };
         let root = ffs.groups.take_inode(0)?;
-        let mut root = Folder::new(root);
+        let mut root = folder(root);
         root.blocks.push(ffs.groups.take_fragments(0, 1)?);
         root.blocks.tail_fragments = 1;
         ffs.folders.push(root);
@@ -142,8 +140,10 @@ impl Ffs {
 
     /// Returns the number of the folder that holds a path.
     fn folder_of(&self, path: &str) -> Result<u32, HostError> {
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        self.numbers.get(folder).copied().ok_or(HostError::Missing)
+        self.numbers
+            .get(folder_of(path))
+            .copied()
+            .ok_or(HostError::Missing)
     }
 
     /// Enters a name in a folder: searches it, and writes the block of the entry. Returns the
@@ -152,7 +152,7 @@ impl Ffs {
         let geometry = self.geometry;
         let folder = &mut self.folders[index(number)];
         let slot = folder.enter(name.len());
-        let block = Folder::block_of(slot.chunk, geometry.block_bytes);
+        let block = folder.block_of(slot.chunk, geometry.block_bytes);
         let (bytes, inode) = (folder.bytes(), folder.inode);
         if slot.grows {
             let mut blocks = core::mem::take(&mut folder.blocks);
@@ -192,7 +192,7 @@ impl Ffs {
     /// Allocates an inode in a group. The maps change later; the inode's block is needed.
     fn take_inode(&mut self, group: u32, effects: &mut Effects) -> Result<Inode, HostError> {
         let inode = self.groups.take_inode(group)?;
-        let map = self.geometry.map(self.geometry.group_of(inode));
+        let map = layout::map(&self.geometry, self.geometry.group_of(inode));
         let block = self.geometry.block_of(inode);
         effects.extend([Effect::Need(map), Effect::Change(map), Effect::Need(block)]);
         Ok(inode)
@@ -280,7 +280,7 @@ impl Ffs {
         };
         let group = group_of(place);
         let is_other = last.is_none_or(|last| group_of(last) != group);
-        let map = self.geometry.map(group);
+        let map = layout::map(&self.geometry, group);
         if is_other {
             effects.push(Effect::Need(map));
         }
@@ -313,7 +313,7 @@ impl Ffs {
             self.groups.free(place, count);
             let group = place / self.geometry.group_fragments;
             if group_before.replace(group) != Some(group) {
-                effects.push(Effect::Change(self.geometry.map(group)));
+                effects.push(Effect::Change(layout::map(&self.geometry, group)));
             }
         }
     }
@@ -328,13 +328,16 @@ impl FileSystem for Ffs {
         let geometry = &self.geometry;
         let group = |group| {
             let inodes = (0..geometry.inode_blocks).map(move |at| geometry.inode_block(group, at));
-            let head = [geometry.superblock(group), geometry.map(group)];
+            let head = [
+                layout::superblock(geometry, group),
+                layout::map(geometry, group),
+            ];
             head.into_iter().chain(inodes)
         };
         let root = self.folder_block(0, 0);
         let all = (0..geometry.groups)
             .flat_map(group)
-            .chain([root, geometry.superblock(0)]);
+            .chain([root, layout::superblock(geometry, 0)]);
         all.map(Effect::WriteNow).collect()
     }
 
@@ -348,7 +351,7 @@ impl FileSystem for Ffs {
         let group = self.groups.group_for_folder(near, self.spreads);
         let inode = self.take_inode(group, effects)?;
         self.write(self.geometry.block_of(inode), effects);
-        let mut folder = Folder::new(inode);
+        let mut folder = folder(inode);
         let bytes = folder.bytes();
         let mut blocks = core::mem::take(&mut folder.blocks);
         self.grow_blocks(&mut blocks, inode, bytes, effects)?;
@@ -362,8 +365,7 @@ impl FileSystem for Ffs {
             self.geometry.block_of(self.folders[index(parent)].inode),
             effects,
         );
-        let name = path.rsplit('/').next().unwrap_or(path);
-        self.enter(parent, name, effects).map(drop)
+        self.enter(parent, name_of(path), effects).map(drop)
     }
 
     fn create(&mut self, file: FileId, path: &str, effects: &mut Effects) -> Result<(), HostError> {
@@ -381,8 +383,7 @@ impl FileSystem for Ffs {
         effects.push(Effect::Search(folder.entries));
         let inode = self.take_inode(group, effects)?;
         self.write(self.geometry.block_of(inode), effects);
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let chunk = self.enter(number, name, effects)?;
+        let chunk = self.enter(number, name_of(path), effects)?;
         let one = File {
             inode,
             folder: number,
@@ -419,7 +420,7 @@ impl FileSystem for Ffs {
         let folder = &mut self.folders[index(number)];
         folder.remove(chunk);
         let inode_of_folder = folder.inode;
-        let block = Folder::block_of(chunk, self.geometry.block_bytes);
+        let block = folder.block_of(chunk, self.geometry.block_bytes);
         let entry = self.folder_block(number, block);
         effects.push(Effect::Need(entry));
         self.write(entry, effects);
@@ -432,7 +433,7 @@ impl FileSystem for Ffs {
         self.free_blocks(file, effects);
         self.files.remove(&file);
         self.groups.free_inode(inode);
-        let map = self.geometry.map(self.geometry.group_of(inode));
+        let map = layout::map(&self.geometry, self.geometry.group_of(inode));
         effects.extend([
             Effect::Change(place),
             Effect::Need(map),
@@ -474,7 +475,8 @@ impl FileSystem for Ffs {
         if let Some(one) = self.files.get(&file) {
             if self.metadata == Metadata::SoftUpdates {
                 // The entry must be durable, too.
-                let block = Folder::block_of(one.chunk, self.geometry.block_bytes);
+                let folder = &self.folders[index(one.folder)];
+                let block = folder.block_of(one.chunk, self.geometry.block_bytes);
                 effects.push(Effect::WriteNow(self.folder_block(one.folder, block)));
             }
             effects.push(Effect::WriteNow(self.geometry.block_of(one.inode)));
@@ -486,8 +488,9 @@ impl FileSystem for Ffs {
     }
 }
 
-fn index(number: u32) -> usize {
-    usize::try_from(number).expect("32 bits fit")
+/// Creates an empty directory.
+fn folder(inode: Inode) -> Folder {
+    Folder::new(inode, CHUNK_BYTES, NAME_END_BYTES)
 }
 
 #[cfg(test)]

@@ -209,14 +209,14 @@ impl Reader<'_> {
             read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
             ignore_flushes: ignore_flushes && means(&options::FLUSHES),
             is_served: is_served && means(&options::THROUGH),
-            modelled_fs: self.keep(self.modelled_fs(raw)).flatten(),
+            modelled_fs: self.keep(self.modelled_fs(raw, members)).flatten(),
             controller: self
                 .keep(self.loaded(raw.controller.as_ref(), load_controller))
                 .flatten(),
             software: self
                 .keep(self.loaded(raw.software.as_ref(), load_software))
                 .flatten(),
-            mounting: self.keep(self.mounting(raw)).flatten(),
+            mounting: self.keep(self.mounting(raw, members)).flatten(),
             commands,
             baseline: raw
                 .baseline
@@ -326,8 +326,15 @@ impl Reader<'_> {
     }
 
     /// Reads a modelled file system; `None` for a real one.
-    fn modelled_fs(&self, raw: &RawSystem) -> Result<Option<ModelledFileSystem>, ExperimentError> {
-        let Some(name) = &raw.fs else { return Ok(None) };
+    fn modelled_fs(
+        &self,
+        raw: &RawSystem,
+        members: &Members,
+    ) -> Result<Option<ModelledFileSystem>, ExperimentError> {
+        let name = raw.fs.as_ref();
+        let Some(name) = name.filter(|name| is_modelled(name.get_ref(), members)) else {
+            return Ok(None);
+        };
         let mkfs = raw.mkfs.as_ref().map_or(&[][..], |words| words.get_ref());
         let mount = raw.mount.as_ref().map_or("", |words| words.get_ref());
         let made = ModelledFileSystem::new(name.get_ref(), mkfs, mount).transpose();
@@ -345,12 +352,17 @@ impl Reader<'_> {
         loaded.map_err(|why| self.at(&name.span(), why))
     }
 
-    fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {
-        let is_modelled = |fs: &Spanned<String>| file_systems::by_name(fs.get_ref()).is_some();
+    fn mounting(
+        &self,
+        raw: &RawSystem,
+        members: &Members,
+    ) -> Result<Option<Mounting>, ExperimentError> {
+        let is_modelled = |fs: &Spanned<String>| is_modelled(fs.get_ref(), members);
         if raw.fs.as_ref().is_some_and(is_modelled) {
             return Ok(None);
         }
         let modelled = file_systems::ROWS.iter().map(|row| row.name);
+        let modelled = modelled.filter(|name| FileSystem::by_name(name).is_none());
         let names = FILE_SYSTEMS.iter().map(|one| one.name).chain(modelled);
         let names: Vec<_> = names.collect();
         let kind = self.named(raw.fs.as_ref(), "file system", &names, FileSystem::by_name)?;
@@ -402,6 +414,13 @@ impl Reader<'_> {
 }
 
 /// Describes a system for checking its options.
+/// Returns true if a file system is a modelled one. A name that real ones have too means the
+/// modelled one on modelled members.
+fn is_modelled(name: &str, members: &Members) -> bool {
+    let is_only_modelled = FileSystem::by_name(name).is_none();
+    file_systems::by_name(name).is_some() && (is_only_modelled || members.modelled().is_some())
+}
+
 fn subject(raw: &RawSystem, members: &Members) -> Subject {
     let mut subject = Subject::new(raw.target.get_ref(), members);
     subject.is_mounted = raw.fs.is_some();

@@ -6,6 +6,7 @@ extern crate std;
 use super::*;
 use crate::file::plan::Value;
 use crate::file::{Action, Answer, At, Class, FileId, FileIssue, FileNext, Slot};
+use alloc::format;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::string::String;
 use std::string::ToString as _;
@@ -322,6 +323,20 @@ fn bonnie_transfers_its_size_each_phase_and_seeks_4000_times() {
     let got = run(&mut disk, &plan, 3, u64::MAX).read_bytes;
     assert_eq!((put, got), (20 << 20, 20 << 20));
     assert_eq!(run(&mut disk, &plan, 5, u64::MAX).of(Class::Read), 8192);
+}
+
+#[test]
+fn cp_copies_zeros_or_files() {
+    let size = 1_000_000 / 4096 * 4096;
+    let text = |source| format!("size={size} processes=2 source={source}");
+    let all = run_all(&plan("cp", &text("zero")), u64::MAX);
+    let bytes = |done: &Done| (done.read_bytes, done.written_bytes);
+    let both = 2 * size;
+    let zeros: Vec<_> = all.iter().map(bytes).collect();
+    assert_eq!(zeros, [(0, both), (both, 0)]);
+    let all = run_all(&plan("cp", &text("file")), u64::MAX);
+    let files: Vec<_> = all.iter().map(bytes).collect();
+    assert_eq!(files, [(0, both), (both, both), (both, 0)]);
 }
 
 #[test]

@@ -143,7 +143,10 @@ struct Arguments {
 
 impl Arguments {
     fn mounting(&self) -> Option<Mounting> {
-        let kind = targets::FileSystem::by_name(self.fs.as_ref()?)?;
+        let name = self.fs.as_ref()?;
+        let is_modelled = self.members.modelled().is_some()
+            && measuring::modelled_names().any(|modelled| modelled == name);
+        let kind = targets::FileSystem::by_name(name).filter(|_| !is_modelled)?;
         Some(Mounting {
             kind,
             mkfs: Vec::new(),
@@ -289,7 +292,9 @@ impl Arguments {
 
 fn file_systems() -> PossibleValuesParser {
     let real = targets::FILE_SYSTEMS.iter().map(|one| one.name);
-    PossibleValuesParser::new(real.chain(measuring::modelled_names()))
+    let is_real = |name: &str| targets::FileSystem::by_name(name).is_some();
+    let modelled = measuring::modelled_names().filter(|name| !is_real(name));
+    PossibleValuesParser::new(real.chain(modelled))
 }
 
 impl Arguments {

@@ -87,6 +87,21 @@ impl Groups {
         chosen
     }
 
+    /// Returns the group with most free blocks, among those with average free inodes or more.
+    pub(crate) fn emptiest(&self) -> u32 {
+        let geometry = self.geometry;
+        let inodes = u64::from(geometry.group_inodes);
+        let used = self.used.values().map(Group::used_inodes).sum::<u64>();
+        let average = inodes - used.div_ceil(geometry.groups.into());
+        let of = |group: u32| match self.used.get(&group) {
+            Some(one) => (inodes - one.used_inodes(), one.free_blocks),
+            None => (inodes, geometry.data_blocks()),
+        };
+        let roomy = (0..geometry.groups).filter(|group| of(*group).0 >= average);
+        // The first of equals.
+        roomy.rev().max_by_key(|group| of(*group).1).unwrap_or(0)
+    }
+
     /// Allocates a block: the one at `wanted` if it is free, else the next free one of its group,
     /// else of the groups after it. Returns its first fragment.
     pub(crate) fn take_block(&mut self, group: u32, wanted: Option<u32>) -> Result<u32, HostError> {
@@ -113,6 +128,25 @@ impl Groups {
             return Ok(block * geometry.block_fragments);
         }
         Err(HostError::Full)
+    }
+
+    /// Allocates the block at a place if it is a free one of data.
+    pub(crate) fn take_at(&mut self, fragment: u32) -> bool {
+        let geometry = self.geometry;
+        let block = fragment / geometry.block_fragments;
+        let group = block / geometry.group_blocks;
+        let at = (block % geometry.group_blocks).checked_sub(geometry.first_data_block);
+        let Some(at) = at.filter(|_| group < geometry.groups) else {
+            return false;
+        };
+        let one = self.group(group);
+        let is_free = one.used[word(at)] & bit(at) == 0;
+        if is_free {
+            one.used[word(at)] |= bit(at);
+            one.free_blocks -= 1;
+            self.free_blocks -= 1;
+        }
+        is_free
     }
 
     /// Allocates neighbouring fragments in a group. Returns the first.
@@ -195,6 +229,11 @@ impl Groups {
 }
 
 impl Group {
+    fn used_inodes(&self) -> u64 {
+        let free = u64::try_from(self.free_inodes.len()).expect("64 bits");
+        u64::from(self.next_inode) - free
+    }
+
     /// Takes the first free block from `begin` on, or from the rotor on, and around.
     fn take(&mut self, begin: Option<u32>, blocks: u32) -> u32 {
         let begin = begin.unwrap_or(self.rotor) % blocks;

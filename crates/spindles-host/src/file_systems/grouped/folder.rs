@@ -1,11 +1,9 @@
-//! Directories: entries in chunks of 512 bytes, searched one by one.
+//! Directories: entries in chunks, searched one by one.
 
 use super::geometry::Inode;
 use crate::file_systems::files::Blocks;
 use alloc::collections::BTreeSet;
 
-/// A chunk of a directory, in which entries never cross its end.
-const CHUNK_BYTES: u64 = 512;
 /// Bytes of an entry before its name.
 const ENTRY_HEAD_BYTES: u64 = 8;
 
@@ -20,6 +18,10 @@ pub(crate) struct Folder {
     /// Bytes that entries take in the last chunk.
     last_chunk_bytes: u64,
     chunks: u64,
+    /// Bytes of a chunk; entries never cross its end.
+    chunk_bytes: u32,
+    /// Bytes that end a name.
+    name_end_bytes: u64,
 }
 
 /// Where a new entry goes.
@@ -32,7 +34,7 @@ pub(crate) struct Slot {
 
 impl Folder {
     /// Creates a directory with one chunk, for itself and its parent.
-    pub(crate) fn new(inode: Inode) -> Self {
+    pub(crate) fn new(inode: Inode, chunk_bytes: u32, name_end_bytes: u64) -> Self {
         Self {
             inode,
             blocks: Blocks::default(),
@@ -40,12 +42,14 @@ impl Folder {
             roomy: BTreeSet::new(),
             last_chunk_bytes: 24,
             chunks: 1,
+            chunk_bytes,
+            name_end_bytes,
         }
     }
 
     /// Returns the bytes of the directory.
     pub(crate) fn bytes(&self) -> u64 {
-        self.chunks * CHUNK_BYTES
+        self.chunks * u64::from(self.chunk_bytes)
     }
 
     /// Enters a name of that length.
@@ -58,8 +62,8 @@ impl Folder {
             };
         }
         let name_bytes = u64::try_from(name_bytes).expect("64 bits");
-        let bytes = ENTRY_HEAD_BYTES + (name_bytes + 1).next_multiple_of(4);
-        let grows = self.last_chunk_bytes + bytes > CHUNK_BYTES;
+        let bytes = ENTRY_HEAD_BYTES + (name_bytes + self.name_end_bytes).next_multiple_of(4);
+        let grows = self.last_chunk_bytes + bytes > self.chunk_bytes.into();
         if grows {
             self.chunks += 1;
             self.last_chunk_bytes = 0;
@@ -77,9 +81,14 @@ impl Folder {
         self.roomy.insert(chunk);
     }
 
+    /// Returns the entries that a search meets up to the end of a chunk.
+    pub(crate) fn entries_to(&self, chunk: u32) -> u64 {
+        (self.entries * (u64::from(chunk) + 1)).div_ceil(self.chunks)
+    }
+
     /// Returns the block of the directory that holds a chunk.
-    pub(crate) fn block_of(chunk: u32, block_bytes: u32) -> u64 {
-        u64::from(chunk) * CHUNK_BYTES / u64::from(block_bytes)
+    pub(crate) fn block_of(&self, chunk: u32, block_bytes: u32) -> u64 {
+        u64::from(chunk) * u64::from(self.chunk_bytes) / u64::from(block_bytes)
     }
 }
 
@@ -89,7 +98,7 @@ mod tests {
 
     #[test]
     fn entries_fill_chunks_and_leave_room_for_others() {
-        let mut folder = Folder::new(Inode(2));
+        let mut folder = Folder::new(Inode(2), 512, 1);
         // 20 bytes each: 24 fit after the two of the directory itself.
         let slots: alloc::vec::Vec<Slot> = (0..26).map(|_| folder.enter(9)).collect();
         assert!(
