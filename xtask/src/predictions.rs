@@ -141,6 +141,42 @@ pub(crate) fn measured(repo: &Repo, name: &str) -> String {
     text
 }
 
+/// Returns the predicted figures as a block of text, with a line for each system and a column for
+/// each workload.
+pub(crate) fn figures(repo: &Repo, name: &str) -> String {
+    let file = repo.file(&format!("experiments/predicted/{name}.csv"));
+    let lines = file.map_or("", |file| file.text()).lines().skip(1);
+    let mut workloads: Vec<&str> = Vec::new();
+    let mut systems: Vec<(&str, Vec<String>)> = Vec::new();
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let &[system, workload, _, predicted, low, high, ..] = cells.as_slice() else {
+            continue;
+        };
+        if !workloads.contains(&workload) {
+            workloads.push(workload);
+        }
+        if systems.last().is_none_or(|(last, _)| *last != system) {
+            systems.push((system, Vec::new()));
+        }
+        let (_, figures) = systems.last_mut().expect("just added");
+        figures.push(format!("{predicted} ({low}–{high})"));
+    }
+    let mut text = "```text\n".to_owned();
+    let mut add = |first: &str, cells: &[String]| {
+        let cells = cells.iter().map(|cell| format!("{cell:<24}"));
+        let line = format!("{first:<8}{}", cells.collect::<String>());
+        writeln!(text, "{}", line.trim_end()).expect("strings take everything");
+    };
+    let titles = workloads.iter().map(|&workload| workload.to_owned());
+    add("", &titles.collect::<Vec<_>>());
+    for (system, figures) in systems {
+        add(system, &figures);
+    }
+    text += "```\n";
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -225,6 +225,10 @@ impl Target for Driver {
         }
     }
 
+    fn skip_to(&mut self, moment: Instant) -> bool {
+        !self.core.carry.has_replies() && self.core.skip_to(moment)
+    }
+
     fn reads_zeros(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         match self.root {
             Node::Device(_) => (false, end),

@@ -1,7 +1,7 @@
 //! What is special about modelled devices: their clock, and the bytes that they store.
 
 use crate::device_io::DeviceIo;
-use spindles_block::{BufferId, MemberResult, Operation, Piece};
+use spindles_block::{BufferId, Instant, MemberResult, Operation, Piece};
 use spindles_device::Clock;
 use spindles_device::backends::Medium;
 use spindles_device::buffers::Buffers;
@@ -87,6 +87,12 @@ impl ModelledDevices {
             port.turn(wait);
             true
         })
+    }
+
+    /// Lets the clock go on to a moment if nothing happens until then.
+    pub(crate) fn skip_to(&mut self, moment: Instant) -> bool {
+        let port = self.port.as_mut();
+        port.is_some_and(|port| port.skip_to(moment))
     }
 
     /// Returns true if an operation is in flight.

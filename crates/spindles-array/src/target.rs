@@ -74,6 +74,12 @@ pub trait Target: Managed {
     /// `None` only if no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
 
+    /// Lets the clock of modelled devices go on to a moment if nothing happens until then and no
+    /// reply is there. Otherwise returns false: use `poll` and `wait_until`.
+    fn skip_to(&mut self, _moment: Instant) -> bool {
+        false
+    }
+
     /// Returns true if the block `from` certainly lies on missing members, can't be computed from
     /// the others, and is not known to be zeros. Also returns the first block where that may
     /// change, at most `end`.

@@ -2,17 +2,19 @@
 //! and blocks under way stay.
 
 use crate::block::Block;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// A block in memory.
 #[derive(Clone, Copy, Debug)]
 struct Page {
+    place: u64,
     bytes: u32,
-    /// Number of its last use.
-    used: u64,
     /// The list in which it waits for eviction.
     list: usize,
+    /// Its neighbours in the list: used before it, and after it.
+    before: u32,
+    after: u32,
     /// Since when it waits to be written; `None` if it is clean.
     changed_ns: Option<u64>,
     is_data: bool,
@@ -34,16 +36,29 @@ const READ: usize = 0;
 /// List of blocks that were last written.
 const WRITTEN: usize = 1;
 
+/// No page.
+const NONE: u32 = u32::MAX;
+
+/// The ends of a list: the page that was not used for the longest time, and the last used.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
 /// Blocks in memory.
 #[derive(Debug)]
 pub(crate) struct Cache {
     capacity_bytes: u64,
     keeps_written: bool,
-    pages: BTreeMap<u64, Page>,
-    /// Number of the last use and place, for each list.
-    lists: [BTreeSet<(u64, u64)>; 2],
-    changed: BTreeSet<(u64, u64)>,
-    used: u64,
+    pages: Vec<Page>,
+    /// Numbers of empty pages.
+    free: Vec<u32>,
+    /// The number of the page at each place.
+    places: BTreeMap<u64, u32>,
+    lists: [List; 2],
+    /// The changed pages by time and place.
+    changed: BTreeMap<(u64, u64), u32>,
     bytes: u64,
     /// Bytes of the blocks in the first list.
     read_bytes: u64,
@@ -55,23 +70,44 @@ impl Cache {
         Self {
             capacity_bytes,
             keeps_written,
-            pages: BTreeMap::new(),
-            lists: [BTreeSet::new(), BTreeSet::new()],
-            changed: BTreeSet::new(),
-            used: 0,
+            pages: Vec::new(),
+            free: Vec::new(),
+            places: BTreeMap::new(),
+            lists: [List {
+                first: NONE,
+                last: NONE,
+            }; 2],
+            changed: BTreeMap::new(),
             bytes: 0,
             read_bytes: 0,
             changed_bytes: 0,
         }
     }
 
+    fn page(&self, at: u32) -> &Page {
+        &self.pages[index(at)]
+    }
+
+    fn page_mut(&mut self, at: u32) -> &mut Page {
+        &mut self.pages[index(at)]
+    }
+
+    /// Returns the number of the page at a place.
+    fn at(&self, place: u64) -> Option<u32> {
+        self.places.get(&place).copied()
+    }
+
+    fn page_of(&self, block: Block) -> Option<&Page> {
+        self.at(block.place_bytes).map(|at| self.page(at))
+    }
+
     /// Returns the state of a block. A present block becomes the most recently used.
     pub(crate) fn find(&mut self, block: Block) -> Presence {
-        match self.pages.get(&block.place_bytes) {
+        match self.at(block.place_bytes) {
             None => Presence::Absent,
-            Some(page) if page.is_read => Presence::UnderWay,
-            Some(_) => {
-                self.touch(block.place_bytes, READ);
+            Some(at) if self.page(at).is_read => Presence::UnderWay,
+            Some(at) => {
+                self.touch(at, READ);
                 Presence::Present
             }
         }
@@ -79,75 +115,75 @@ impl Cache {
 
     /// Returns true if a read or write of the block is under way.
     pub(crate) fn is_under_way(&self, block: Block) -> bool {
-        let page = self.pages.get(&block.place_bytes);
+        let page = self.page_of(block);
         page.is_some_and(|page| page.is_under_way)
     }
 
     /// Returns true if the block waits to be written and is not under way.
     pub(crate) fn is_changed(&self, block: Block) -> bool {
-        let page = self.pages.get(&block.place_bytes);
+        let page = self.page_of(block);
         page.is_some_and(|page| page.changed_ns.is_some() && !page.is_under_way)
     }
 
     /// Returns true if the block is in memory or on its way.
     pub(crate) fn knows(&self, block: Block) -> bool {
-        self.pages.contains_key(&block.place_bytes)
+        self.at(block.place_bytes).is_some()
     }
 
     /// Notes that a read of the block begins.
     pub(crate) fn begin_read(&mut self, block: Block, is_data: bool) {
-        self.insert(block, is_data, READ);
-        self.set_under_way(block.place_bytes, true);
-        if let Some(page) = self.pages.get_mut(&block.place_bytes) {
-            page.is_read = true;
-        }
+        let at = self.insert(block, is_data, READ);
+        let page = self.page_mut(at);
+        (page.is_under_way, page.is_read) = (true, true);
         self.evict();
     }
 
     /// Changes a block; it waits to be written.
     pub(crate) fn change(&mut self, block: Block, is_data: bool, now_ns: u64) {
-        self.insert(block, is_data, WRITTEN);
-        let page = self.pages.get_mut(&block.place_bytes);
-        let page = page.expect("just inserted");
+        let at = self.insert(block, is_data, WRITTEN);
+        let page = self.page_mut(at);
         if page.changed_ns.is_none() {
             page.changed_ns = Some(now_ns);
             self.changed_bytes += u64::from(page.bytes);
-            self.changed.insert((now_ns, block.place_bytes));
+            self.changed.insert((now_ns, block.place_bytes), at);
         }
         self.evict();
     }
 
     /// Notes that a write of the block begins. It is clean unless it changes again.
     pub(crate) fn begin_write(&mut self, block: Block, is_data: bool) {
-        self.insert(block, is_data, WRITTEN);
-        self.clean(block.place_bytes);
-        self.set_under_way(block.place_bytes, true);
+        let at = self.insert(block, is_data, WRITTEN);
+        self.clean(at);
+        let page = self.page_mut(at);
+        (page.is_under_way, page.is_read) = (true, false);
         self.evict();
     }
 
     /// Notes that the read or write of the block has ended.
     pub(crate) fn end(&mut self, block: Block) {
-        self.set_under_way(block.place_bytes, false);
+        if let Some(at) = self.at(block.place_bytes) {
+            let page = self.page_mut(at);
+            (page.is_under_way, page.is_read) = (false, false);
+        }
         self.evict();
     }
 
     /// Drops a block that was freed.
     pub(crate) fn forget(&mut self, block: Block) {
-        if self.is_under_way(block) {
-            self.clean(block.place_bytes);
-        } else {
-            self.remove(block.place_bytes);
+        match self.at(block.place_bytes) {
+            Some(at) if self.page(at).is_under_way => self.clean(at),
+            Some(at) => self.remove(at),
+            None => {}
         }
     }
 
     /// Drops all clean blocks.
     pub(crate) fn empty(&mut self) {
-        let idle = |page: &Page| !page.is_under_way && page.changed_ns.is_none();
-        let idle: Vec<u64> = (self.pages.iter())
-            .filter_map(|(place, page)| idle(page).then_some(*place))
+        let idle: Vec<u32> = (self.places.values().copied())
+            .filter(|at| self.is_idle(*at))
             .collect();
-        for place in idle {
-            self.remove(place);
+        for at in idle {
+            self.remove(at);
         }
     }
 
@@ -159,8 +195,8 @@ impl Cache {
     /// order of place; at most `most`, the oldest. The flag is true for data.
     pub(crate) fn changed_until(&self, until_ns: u64, most: usize) -> Vec<(Block, bool)> {
         let mut found: Vec<(Block, bool)> = Vec::new();
-        for (_, place) in self.changed.range(..=(until_ns, u64::MAX)) {
-            let page = &self.pages[place];
+        for ((_, place), at) in self.changed.range(..=(until_ns, u64::MAX)) {
+            let page = self.page(*at);
             if !page.is_under_way {
                 let block = Block {
                     place_bytes: *place,
@@ -183,87 +219,129 @@ impl Cache {
         metadata.map(|(block, _)| block).collect()
     }
 
-    fn insert(&mut self, block: Block, is_data: bool, list: usize) {
+    /// Makes a block the most recently used of a list. Returns the number of its page.
+    fn insert(&mut self, block: Block, is_data: bool, list: usize) -> u32 {
         let place = block.place_bytes;
-        match self.pages.get(&place) {
-            Some(page) if page.bytes == block.bytes => {}
-            Some(page) => {
+        if let Some(at) = self.at(place) {
+            let page = *self.page(at);
+            if page.bytes != block.bytes {
                 // A fragment has grown.
                 let grown = u64::from(block.bytes.saturating_sub(page.bytes));
-                let is_changed = page.changed_ns.is_some();
                 self.bytes += grown;
-                self.changed_bytes += if is_changed { grown } else { 0 };
-                let page = self.pages.get_mut(&place).expect("just found");
-                page.bytes = page.bytes.max(block.bytes);
+                self.changed_bytes += page.changed_ns.map_or(0, |_| grown);
+                self.page_mut(at).bytes = page.bytes.max(block.bytes);
                 if page.list == READ {
                     self.read_bytes += grown;
                 }
             }
-            None => {
-                let page = Page {
-                    bytes: block.bytes,
-                    used: 0,
-                    list,
-                    changed_ns: None,
-                    is_data,
-                    is_under_way: false,
-                    is_read: false,
-                };
-                self.bytes += u64::from(block.bytes);
-                self.pages.insert(place, page);
-            }
+            self.touch(at, list);
+            return at;
         }
-        self.touch(place, list);
+        self.bytes += u64::from(block.bytes);
+        let page = Page {
+            place,
+            bytes: block.bytes,
+            list: self.list_for(is_data, list),
+            before: NONE,
+            after: NONE,
+            changed_ns: None,
+            is_data,
+            is_under_way: false,
+            is_read: false,
+        };
+        let at = if let Some(at) = self.free.pop() {
+            *self.page_mut(at) = page;
+            at
+        } else {
+            self.pages.push(page);
+            u32::try_from(self.pages.len() - 1).expect("fewer than 2^32 blocks")
+        };
+        self.places.insert(place, at);
+        self.link(at);
+        at
     }
 
-    fn touch(&mut self, place: u64, list: usize) {
-        self.used += 1;
-        let page = self.pages.get_mut(&place).expect("it is in memory");
-        if self.lists[page.list].remove(&(page.used, place)) && page.list == READ {
+    /// Returns the list of a page that was read or written.
+    fn list_for(&self, is_data: bool, list: usize) -> usize {
+        let list = if is_data { list } else { WRITTEN };
+        if self.keeps_written { list } else { READ }
+    }
+
+    fn touch(&mut self, at: u32, list: usize) {
+        self.unlink(at);
+        self.page_mut(at).list = self.list_for(self.page(at).is_data, list);
+        self.link(at);
+    }
+
+    /// Puts a page at the end of its list.
+    fn link(&mut self, at: u32) {
+        let list = self.page(at).list;
+        let before = self.lists[list].last;
+        let page = self.page_mut(at);
+        (page.before, page.after) = (before, NONE);
+        let bytes = u64::from(page.bytes);
+        match before {
+            NONE => self.lists[list].first = at,
+            before => self.page_mut(before).after = at,
+        }
+        self.lists[list].last = at;
+        if list == READ {
+            self.read_bytes += bytes;
+        }
+    }
+
+    /// Takes a page out of its list.
+    fn unlink(&mut self, at: u32) {
+        let page = *self.page(at);
+        match page.before {
+            NONE => self.lists[page.list].first = page.after,
+            before => self.page_mut(before).after = page.after,
+        }
+        match page.after {
+            NONE => self.lists[page.list].last = page.before,
+            after => self.page_mut(after).before = page.before,
+        }
+        if page.list == READ {
             self.read_bytes -= u64::from(page.bytes);
         }
-        let list = if page.is_data { list } else { WRITTEN };
-        page.list = if self.keeps_written { list } else { READ };
-        page.used = self.used;
-        self.lists[page.list].insert((page.used, place));
-        if page.list == READ {
-            self.read_bytes += u64::from(page.bytes);
-        }
     }
 
-    fn set_under_way(&mut self, place: u64, is_under_way: bool) {
-        if let Some(page) = self.pages.get_mut(&place) {
-            page.is_under_way = is_under_way;
-            page.is_read = false;
-        }
-    }
-
-    fn clean(&mut self, place: u64) {
-        let page = self.pages.get_mut(&place).expect("it is in memory");
+    fn clean(&mut self, at: u32) {
+        let page = self.page_mut(at);
+        let (bytes, place) = (page.bytes, page.place);
         if let Some(since_ns) = page.changed_ns.take() {
-            self.changed_bytes -= u64::from(page.bytes);
+            self.changed_bytes -= u64::from(bytes);
             self.changed.remove(&(since_ns, place));
         }
     }
 
-    fn remove(&mut self, place: u64) {
-        if self.pages.contains_key(&place) {
-            self.clean(place);
-        }
-        if let Some(page) = self.pages.remove(&place) {
-            self.lists[page.list].remove(&(page.used, place));
-            self.bytes -= u64::from(page.bytes);
-            if page.list == READ {
-                self.read_bytes -= u64::from(page.bytes);
-            }
-        }
+    fn remove(&mut self, at: u32) {
+        self.clean(at);
+        self.unlink(at);
+        let page = *self.page(at);
+        self.bytes -= u64::from(page.bytes);
+        self.places.remove(&page.place);
+        self.free.push(at);
+    }
+
+    fn is_idle(&self, at: u32) -> bool {
+        let page = self.page(at);
+        !page.is_under_way && page.changed_ns.is_none()
+    }
+
+    /// Returns the first page of a list that may go, among the first few.
+    fn first_idle(&self, list: usize) -> Option<u32> {
+        /// Blocks looked at that must stay.
+        const LOOK_MAX: usize = 64;
+        let after = |at: u32| (at != NONE).then_some(at);
+        let first = after(self.lists[list].first);
+        let mut all = core::iter::successors(first, |at| after(self.page(*at).after));
+        all.by_ref().take(LOOK_MAX).find(|at| self.is_idle(*at))
     }
 
     /// Evicts clean blocks until the rest fits. If all others are changed or under way, the cache
     /// grows for a moment.
     fn evict(&mut self) {
-        /// Blocks looked at that must stay.
-        const LOOK_MAX: usize = 64;
         /// Written blocks leave this part of the memory to blocks that were read, or read ahead.
         const READ_PART: u64 = 8;
         while self.bytes > self.capacity_bytes {
@@ -272,19 +350,17 @@ impl Cache {
             } else {
                 WRITTEN
             };
-            let idle = |place: &u64| {
-                let page = &self.pages[place];
-                !page.is_under_way && page.changed_ns.is_none()
-            };
-            let lists = [first, 1 - first].map(|list| &self.lists[list]);
-            let lists = lists.into_iter();
-            let places = lists.flat_map(|list| list.iter().take(LOOK_MAX).map(|(_, place)| *place));
-            let Some(place) = places.into_iter().find(|place| idle(place)) else {
+            let found = self.first_idle(first);
+            let Some(at) = found.or_else(|| self.first_idle(1 - first)) else {
                 return;
             };
-            self.remove(place);
+            self.remove(at);
         }
     }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
 }
 
 #[cfg(test)]

@@ -123,9 +123,39 @@ pub struct Host {
     /// The rest of the transaction being written.
     batches: VecDeque<Vec<Block>>,
     batches_under_way: u32,
+    prepared: Prepared,
     ready: VecDeque<u32>,
     done: VecDeque<(u32, Answer)>,
     error: Option<(u32, HostError)>,
+}
+
+/// Blocks that changed before a measurement, without places.
+#[derive(Debug, Default)]
+struct Prepared {
+    blocks: Vec<Block>,
+    bytes: u64,
+}
+
+impl Prepared {
+    fn take(&mut self, effect: Effect) {
+        if let Effect::Change(block) | Effect::WriteNow(block) = effect
+            && self.blocks.last() != Some(&block)
+        {
+            self.bytes += u64::from(block.bytes);
+            self.blocks.push(block);
+        }
+    }
+
+    /// Returns the blocks in order of place, each with its last size.
+    fn end(&mut self) -> Vec<Block> {
+        self.bytes = 0;
+        let mut blocks = core::mem::take(&mut self.blocks);
+        blocks.sort_by_key(|block| block.place_bytes);
+        blocks.reverse();
+        blocks.dedup_by_key(|block| block.place_bytes);
+        blocks.reverse();
+        blocks
+    }
 }
 
 /// Parts of a transaction under way at once, at most.
@@ -176,6 +206,7 @@ impl Host {
             unlogged: BTreeMap::new(),
             batches: VecDeque::new(),
             batches_under_way: 0,
+            prepared: Prepared::default(),
             ready: VecDeque::new(),
             done: VecDeque::new(),
             error: None,
@@ -193,7 +224,8 @@ impl Host {
             self.actors.resize_with(at + 1, Actor::default);
         }
         assert!(!self.actors[at].acts, "one action at a time");
-        let mut steps = VecDeque::new();
+        // Empty, with memory that was used before.
+        let mut steps = core::mem::take(&mut self.actors[at].steps);
         let answer = match begun {
             Begun::Action(action, path) => self.steps(actor, action, path, &mut steps)?,
             Begun::Newfs => {
@@ -1077,6 +1109,58 @@ fn missing(fs: &dyn FileSystem, cache: &mut Cache, file: FileId, number: u64) ->
         Effect::Need(block) => cache.find(*block) != Presence::Present,
         _ => false,
     })
+}
+
+/// Carries out an action of an actor without requests and time, for files that are there before a
+/// measurement begins. End with `lay_out`; the memory holds none of their blocks.
+///
+/// # Errors
+///
+/// The action is not possible.
+pub fn prepare(
+    host: &mut Host,
+    actor: u32,
+    action: Action,
+    path: &str,
+) -> Result<Answer, HostError> {
+    let at = index(actor);
+    if host.actors.len() <= at {
+        host.actors.resize_with(at + 1, Actor::default);
+    }
+    let mut steps = VecDeque::new();
+    let answer = host.steps(actor, action, path, &mut steps)?;
+    for step in steps {
+        match step {
+            Step::Effect(effect) => host.prepared.take(effect),
+            Step::Write(range) => prepare_range(host, range)?,
+            _ => {}
+        }
+        if host.prepared.bytes > host.machine.shares.written() {
+            lay_out(host);
+        }
+    }
+    Ok(answer)
+}
+
+fn prepare_range(host: &mut Host, range: Range) -> Result<(), HostError> {
+    let mut effects = Effects::new();
+    if range.end > host.file_system.bytes(range.file) {
+        host.file_system.grow(range.file, range.end, &mut effects)?;
+    }
+    let block_bytes = u64::from(host.file_system.block_bytes());
+    let blocks = range.at / block_bytes..range.end.div_ceil(block_bytes);
+    let places = blocks.filter_map(|number| host.file_system.place(range.file, number));
+    let places = places.map(Effect::Change);
+    for effect in effects.into_iter().chain(places) {
+        host.prepared.take(effect);
+    }
+    Ok(())
+}
+
+/// Gives what `prepare` changed its places, as a transaction would.
+pub fn lay_out(host: &mut Host) {
+    let blocks = host.prepared.end();
+    host.file_system.lay_out(&blocks);
 }
 
 fn index(number: u32) -> usize {

@@ -21,5 +21,5 @@ mod stream;
 
 pub use block::{Request, RequestId, RequestKind};
 pub use error::HostError;
-pub use host::{Begun, Host};
+pub use host::{Begun, Host, lay_out, prepare};
 pub use machine::Machine;

@@ -833,3 +833,70 @@ fn what_is_not_modelled_is_refused() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// The experiments in the repository are possible, and each has its predicted figures.
+#[test]
+fn the_predicted_experiments_are_possible() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/predicted");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            let text = fs::read_to_string(&path).unwrap();
+            let name = path.display().to_string();
+            let experiment = Experiment::parse(&name, &text);
+            let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
+            assert!(experiment.members.modelled().is_some(), "{name}");
+            let figures = fs::read_to_string(path.with_extension("csv")).unwrap();
+            // Some figures are ratios to the baseline.
+            let systems = experiment.systems.iter();
+            for system in systems.filter(|system| system.name != experiment.baseline) {
+                let begin = format!("{},", system.name);
+                let mut lines = figures.lines();
+                assert!(
+                    lines.any(|line| line.starts_with(&begin)),
+                    "{name}: {begin}"
+                );
+            }
+            names.push(experiment.name);
+        }
+    }
+    assert_eq!(names.len(), 5, "{names:?}");
+}
+
+/// Systems run at the same time, and the records come in the order of one after the other.
+#[test]
+fn records_are_in_order() {
+    let runs = run(&experiment(MANY, &members(VAGUE)));
+    let orders: Vec<u32> = runs.iter().map(|run| run.order).collect();
+    let all: Vec<u32> = (0..).take(orders.len()).collect();
+    assert_eq!(orders, all);
+    assert!(runs.is_sorted_by_key(|run| run.repetition_block));
+}
+
+/// Files that a workload makes first are there without time, and the disks read them.
+#[test]
+fn files_made_ready_are_read_from_the_disks() {
+    let text = r#"
+        [[system]]
+        name = "sets"
+        target = "concat(raid5(3),raid5(3))"
+        fs = "zfs"
+        mkfs = ["stripe", "2"]
+        [[workload]]
+        kind = "multistreamread"
+        parameters = { filesize = "16M", seconds = 10 }
+    "#;
+    for run in run(&experiment(text, &hosted(TURN))) {
+        let members = run.evidence.unwrap().members;
+        assert_eq!(members.len(), 6);
+        for member in members {
+            // A read takes 10 ms, and there are no writes.
+            let (read, write) = (member.requests.read, member.requests.written);
+            assert!((200..=1001).contains(&read) && write == 0, "{read} {write}");
+        }
+    }
+}

@@ -89,6 +89,7 @@ mod tests {
                         sorts: true,
                         stripe_bytes: 1 << 18,
                         capacity_bytes: 1 << 30,
+                        sets: 1,
                     };
                     Controller::new(&parameters, &draw, around).unwrap();
                 } else if parameters.kind.name == "link" {

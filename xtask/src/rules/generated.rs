@@ -28,6 +28,7 @@ static PARTS: &[(&str, Make)] = &[
     ("rows of 2000", |repo| predictions::measured(repo, "2000")),
     ("summary of 2005", |repo| predictions::summary(repo, "2005")),
     ("rows of 2005", |repo| predictions::measured(repo, "2005")),
+    ("figures of 2008", |repo| predictions::figures(repo, "2008")),
 ];
 
 fn check(repo: &Repo) -> Vec<Problem> {

@@ -487,6 +487,16 @@ impl Carry {
         self.wake();
     }
 
+    /// Lets the clock go on to a moment if nothing happens until then.
+    pub(super) fn skip_to(&mut self, moment: Instant) -> bool {
+        let is_quiet = self.inputs.is_empty() && self.timeout().is_none_or(|when| when > moment);
+        let skipped = is_quiet && self.members.modelled().skip_to(moment);
+        if skipped {
+            self.look_at_clock();
+        }
+        skipped
+    }
+
     /// Returns true if members went out since the last call.
     pub(super) fn lost_members(&mut self) -> bool {
         std::mem::take(&mut self.lost_members)

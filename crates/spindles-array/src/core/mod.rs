@@ -15,7 +15,7 @@ use crate::labels::Spare;
 use carry::Full;
 use space::{Space, Waiting};
 use spares::Spares;
-use spindles_block::{Request, RequestError};
+use spindles_block::{Instant, Request, RequestError};
 use spindles_device::{OpenError, OpenOptions};
 use std::time::Duration;
 
@@ -79,6 +79,11 @@ impl Core {
     /// for space.
     pub(crate) fn busy(&self) -> bool {
         self.carry.busy() || self.space.is_waited_for()
+    }
+
+    /// Lets the clock go on to a moment if nothing happens until then.
+    pub(crate) fn skip_to(&mut self, moment: Instant) -> bool {
+        !self.space.is_waited_for() && self.carry.skip_to(moment)
     }
 
     /// Submits started operations, waits if asked to, and carries completed ones as far up as they

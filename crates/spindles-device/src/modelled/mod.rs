@@ -387,6 +387,20 @@ impl Port {
         self.in_flight
     }
 
+    /// Lets the clock go on to a moment if nothing happens in the room until then, and `next_done`
+    /// has nothing. Otherwise returns false, and the time stays.
+    pub fn skip_to(&mut self, moment: Instant) -> bool {
+        let shared = &self.shared;
+        let mut state = shared.state();
+        let is_quiet = state.done[index(self.number)].is_empty()
+            && state.world.next_event().is_none_or(|event| event > moment);
+        if is_quiet && moment > shared.now() {
+            state.advance(moment);
+            shared.now_ns.store(moment.0, Ordering::Relaxed);
+        }
+        is_quiet
+    }
+
     /// Waits in virtual time until an operation of this port is done.
     ///
     /// # Panics

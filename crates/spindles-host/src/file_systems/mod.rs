@@ -103,6 +103,8 @@ pub(crate) trait FileSystem: Debug + Send {
     fn transactions(&self) -> Option<u64> {
         None
     }
+    /// Gives changed blocks the places that their writing would.
+    fn lay_out(&mut self, _blocks: &[Block]) {}
     /// Returns the requests that make a number of bytes durable in an intent log.
     fn log(&mut self, _bytes: u64) -> Vec<Piece> {
         Vec::new()

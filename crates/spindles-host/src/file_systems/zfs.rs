@@ -9,7 +9,6 @@ use crate::block::{Block, RequestKind};
 use crate::effect::{Effect, Effects};
 use crate::error::HostError;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use spindles_workload::file::FileId;
@@ -94,7 +93,7 @@ fn options(mkfs: &[&str], mount: &str) -> Result<Options, &'static str> {
 }
 
 /// Where a record lies: a byte of a disk, or a sector counted over all disks of a raidz.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Home {
     disk: u32,
     at: u64,
@@ -113,8 +112,10 @@ struct Zfs {
     placement: Placement,
     disks: u64,
     disk_bytes: u64,
-    files: BTreeMap<FileId, File>,
-    homes: BTreeMap<u64, Home>,
+    /// The files by number.
+    files: Vec<File>,
+    /// Where the records of each window lie, by number; empty for a record that was never written.
+    homes: Vec<Vec<Home>>,
     /// Bytes allocated on each disk of a stripe; of a mirror or raidz, the first counts for all.
     allocated: Vec<u64>,
     /// The disk of a stripe that takes the next record.
@@ -137,8 +138,8 @@ impl Zfs {
             placement: options.placement,
             disks,
             disk_bytes,
-            files: BTreeMap::new(),
-            homes: BTreeMap::new(),
+            files: Vec::new(),
+            homes: Vec::new(),
             allocated: vec![0; count],
             rotor: 0,
         })
@@ -251,9 +252,59 @@ impl Zfs {
     }
 
     fn known(&self, file: FileId) -> Result<u64, HostError> {
-        let found = self.files.get(&file).filter(|found| found.exists);
+        let found = self.files.get(index(file.0.into()));
+        let found = found.filter(|found| found.exists);
         found.map(|found| found.bytes).ok_or(HostError::Missing)
     }
+
+    fn set_file(&mut self, file: FileId, to: File) {
+        let at = index(file.0.into());
+        if self.files.len() <= at {
+            self.files.resize(at + 1, File::default());
+        }
+        self.files[at] = to;
+    }
+
+    /// Returns the window of a block, and its number in it.
+    fn number(&self, block: Block) -> (usize, usize) {
+        let window = block.place_bytes >> WINDOW_BITS;
+        let unit = if window < FILE_WINDOW {
+            DNODES_BYTES
+        } else {
+            self.record_bytes
+        };
+        let in_window = block.place_bytes & ((1 << WINDOW_BITS) - 1);
+        (index(window), index(in_window / u64::from(unit)))
+    }
+
+    /// Returns where a block was last written.
+    fn home(&self, block: Block) -> Option<Home> {
+        let (window, number) = self.number(block);
+        let home = self.homes.get(window)?.get(number)?;
+        (home.bytes > 0).then_some(*home)
+    }
+
+    fn set_home(&mut self, block: Block, home: Home) {
+        let (window, number) = self.number(block);
+        if self.homes.len() <= window {
+            self.homes.resize_with(window + 1, Vec::new);
+        }
+        let homes = &mut self.homes[window];
+        if homes.len() <= number {
+            homes.resize(number + 1, Home::default());
+        }
+        homes[number] = home;
+    }
+
+    fn forget_home(&mut self, block: Block) {
+        if self.home(block).is_some() {
+            self.set_home(block, Home::default());
+        }
+    }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("32 bits fit")
 }
 
 /// Joins neighbours of one kind into requests of at most `AGGREGATE_BYTES`.
@@ -299,13 +350,9 @@ impl FileSystem for Zfs {
             bytes: 0,
             exists: true,
         };
-        self.files.insert(file, made);
+        self.set_file(file, made);
         for block in [Self::dnode(file), Self::leaf(path)] {
-            effects.extend(
-                self.homes
-                    .contains_key(&block.place_bytes)
-                    .then_some(Effect::Need(block)),
-            );
+            effects.extend(self.home(block).is_some().then_some(Effect::Need(block)));
             effects.push(Effect::Change(block));
         }
         Ok(())
@@ -314,11 +361,7 @@ impl FileSystem for Zfs {
     fn look_up(&self, file: FileId, effects: &mut Effects) -> Result<(), HostError> {
         self.known(file)?;
         let block = Self::dnode(file);
-        effects.extend(
-            self.homes
-                .contains_key(&block.place_bytes)
-                .then_some(Effect::Need(block)),
-        );
+        effects.extend(self.home(block).is_some().then_some(Effect::Need(block)));
         Ok(())
     }
 
@@ -339,11 +382,11 @@ impl FileSystem for Zfs {
         effects.push(Effect::Change(Self::dnode(file)));
         for record in 0..records {
             if let Some(block) = self.place(file, record) {
-                self.homes.remove(&block.place_bytes);
+                self.forget_home(block);
                 effects.push(Effect::Forget(block));
             }
         }
-        self.files.insert(file, File::default());
+        self.set_file(file, File::default());
         Ok(())
     }
 
@@ -357,7 +400,7 @@ impl FileSystem for Zfs {
             bytes: old.max(bytes),
             exists: true,
         };
-        self.files.insert(file, grown);
+        self.set_file(file, grown);
         if old == 0 {
             effects.push(Effect::Change(Self::dnode(file)));
         }
@@ -393,6 +436,13 @@ impl FileSystem for Zfs {
         Some(columns * AGGREGATE_BYTES)
     }
 
+    fn lay_out(&mut self, blocks: &[Block]) {
+        for block in blocks {
+            let home = self.allocate(block.bytes);
+            self.set_home(*block, home);
+        }
+    }
+
     fn log(&mut self, bytes: u64) -> Vec<Piece> {
         let mut left = bytes.next_multiple_of(LOG_UNIT_BYTES);
         let mut pieces = Vec::new();
@@ -411,11 +461,11 @@ impl FileSystem for Zfs {
             let home = match kind {
                 RequestKind::Write => {
                     let home = self.allocate(block.bytes);
-                    self.homes.insert(block.place_bytes, home);
+                    self.set_home(*block, home);
                     home
                 }
-                _ => match self.homes.get(&block.place_bytes) {
-                    Some(home) => *home,
+                _ => match self.home(*block) {
+                    Some(home) => home,
                     // Never written: it takes a place, and reads as zeros.
                     None => self.allocate(block.bytes),
                 },

@@ -442,3 +442,25 @@ fn growing_read_ahead_doubles() {
     let (_, sent) = rig.act(Action::Read(SLOT, At::Offset(200 * 4096), 4096));
     assert_eq!(bytes(&sent), [4096]);
 }
+
+/// A file that was prepared took no time and lies on the device, one record after the other.
+#[test]
+fn files_that_are_there_before_are_read_from_the_device() {
+    let mut rig = Rig::new("zfs", "");
+    for action in [
+        Action::Create(FILE, SLOT, Access::ReadWrite),
+        Action::Write(SLOT, At::Position, 1 << 20),
+        Action::Close(SLOT),
+    ] {
+        prepare(&mut rig.host, 0, action, "file").unwrap();
+    }
+    lay_out(&mut rig.host);
+    rig.host.end_actors();
+    assert_eq!(rig.host.next_request(), None);
+    rig.act(Action::Open(FILE, SLOT, Access::ReadWrite));
+    let (us, sent) = rig.act(Action::Read(SLOT, At::Offset(512 << 10), 1 << 10));
+    assert!(us > 10_000 && count(&sent, RequestKind::Write) == 0);
+    let first = rig.act(Action::Read(SLOT, At::Offset(0), 1 << 10)).1;
+    let distance = sent[0].1 - first[0].1;
+    assert_eq!(distance, 512 << 10);
+}

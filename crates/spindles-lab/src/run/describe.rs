@@ -2,7 +2,7 @@
 //! machine.
 
 use super::options::go_on;
-use super::state::{Runner, Stop, holds_files};
+use super::state::{Runner, Stop, holds_files, moves_blocks};
 use crate::experiment::Work;
 use crate::experiment::systems::Members;
 use crate::machine::clock::{self, MachineTicks};
@@ -12,7 +12,7 @@ use crate::run::calibrate::Parts;
 use crate::run::described::{described, described_folder, workload_records};
 use crate::run::preflight::{self, bare_bytes_of, workloads_as};
 use crate::run::run_error::RunError;
-use crate::systems::pool;
+use crate::systems::pool::{self, Pool};
 use crate::systems::targets;
 use spindles_device::TargetFacts;
 use spindles_device::physical_device_of;
@@ -39,6 +39,15 @@ impl Runner<'_> {
             let what = format!("preparing {}", self.sides[side].spec.name);
             self.observer.progress(0, self.total, &what);
             let names = self.pool.names.clone();
+            // No superblock of another system stays below a plain array.
+            if moves_blocks(&self.sides[side].spec) {
+                let folder = Path::new("");
+                let pool = Pool::new(&self.experiment.members, names.len(), 0, folder);
+                self.pool = pool.map_err(|source| {
+                    let folder = folder.to_owned();
+                    Stop::Error(RunError::Members { folder, source })
+                })?;
+            }
             let mut system = match self.prepare(side, &names) {
                 Ok(system) => system,
                 Err(why) => {

@@ -6,6 +6,7 @@ mod describe;
 mod described;
 mod dry_run;
 mod options;
+mod parallel;
 mod predicted;
 mod preflight;
 mod progress;
@@ -84,7 +85,17 @@ impl Runner<'_> {
         self.what_would_help(shared_device)
     }
 
+    /// Returns the order of the systems in a block.
+    fn order(&self, block: u32) -> Vec<usize> {
+        Draw::new(self.experiment.seed, 0, block.into()).order(self.sides.len())
+    }
+
     fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {
+        if self.is_parallel() {
+            let blocks = 0..self.experiment.blocks;
+            let blocks: Vec<Vec<usize>> = blocks.map(|block| self.order(block)).collect();
+            return self.turns(&blocks, shared_device);
+        }
         let began = Instant::now();
         let mut longest = Duration::ZERO;
         for block in 0..self.experiment.blocks_max {
@@ -99,8 +110,7 @@ impl Runner<'_> {
                 self.outcome.out_of_time = true;
                 return Ok(());
             }
-            let order = Draw::new(self.experiment.seed, 0, block.into()).order(self.sides.len());
-            for side in order {
+            for side in self.order(block) {
                 self.one_system(block, side, shared_device)?;
             }
             self.outcome.blocks += 1;
@@ -119,20 +129,17 @@ impl Runner<'_> {
         let parts = model.with_faster_parts(FASTER);
         let more = u64::try_from(parts.len()).expect("few");
         let blocks = self.outcome.blocks;
+        let is_control = |side: &usize| self.control.as_ref() == Some(&self.sides[*side].spec.name);
+        let sides = (0..self.sides.len()).filter(|side| !is_control(side));
+        let order = vec![sides.collect::<Vec<_>>(); usize::try_from(blocks).expect("32 bits fit")];
         self.total = self.total / u64::from(self.experiment.blocks_max.max(1)) * u64::from(blocks);
         self.total *= more + 1;
         for part in parts {
             self.faster = Some(part);
-            for block in 0..blocks {
-                for side in 0..self.sides.len() {
-                    let is_control = self.control.as_ref() == Some(&self.sides[side].spec.name);
-                    if !is_control {
-                        self.one_system(block, side, shared_device)?;
-                    }
-                }
-            }
+            self.turns(&order, shared_device)?;
         }
         self.faster = None;
+        self.outcome.blocks = blocks;
         Ok(())
     }
 

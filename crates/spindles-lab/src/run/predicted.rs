@@ -1,6 +1,6 @@
 //! Runs on modelled disks: the draw of each block, and what of a run's record the disks determine.
 
-use super::state::Runner;
+use super::state::{Runner, moves_blocks};
 use crate::experiment::SystemSpec;
 use crate::experiment::systems::modelled::{Draws, Modelled, cost_factor, machine};
 use crate::experiment::systems::{ModelledFileSystem, kinds};
@@ -9,7 +9,7 @@ use crate::measure::schedule;
 use crate::run::preflight::file_system_on_host;
 use crate::systems::controlled::ControllerPlan;
 use spindles_device::modelled::Stored;
-use spindles_layout::Expression;
+use spindles_layout::{Expression, Geometry, Spec};
 use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
 use spindles_model::{Draw, How, Parameters};
 use std::io;
@@ -61,12 +61,11 @@ impl Runner<'_> {
         let model = self.experiment.members.modelled()?;
         let parameters = spec.controller.as_ref()?;
         let draw = draw(model, seed_of(self.experiment.seed, block));
-        let (openings, sorts) = model.queue(&draw);
         Some(ControllerPlan {
             parameters: Arc::clone(parameters),
+            queue: model.queue(&draw),
             draw,
-            openings,
-            sorts,
+            sets: sets_of(spec),
         })
     }
 
@@ -180,8 +179,46 @@ fn add(about: &mut Predicted, parameters: &Parameters, draw: &Draw, prefix: &str
     about.assumed.extend(assumed.map(|name| named(name)));
 }
 
+/// Returns the arrays with redundancy that a system consists of, one after the other; `None` if it
+/// is one.
+fn sets_of(spec: &SystemSpec) -> Option<(u32, u64)> {
+    let Expression::Array { members, .. } = kinds::parse(&spec.target).ok()? else {
+        return None;
+    };
+    let shapes = members.iter().map(|member| match member {
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => Some((*level, *layout, members.len())),
+        Expression::Leaf(_) | Expression::Slice { .. } => None,
+    });
+    let shapes: Vec<_> = shapes.collect::<Option<_>>()?;
+    // The file system takes each for a disk.
+    let parts = spec.modelled_fs.as_ref().map_or(0, |fs| fs.options.disks);
+    let is_row = usize::try_from(parts).is_ok_and(|parts| parts == shapes.len());
+    let &(level, layout, disks) = shapes.first().filter(|_| is_row)?;
+    if shapes.iter().any(|shape| *shape != (level, layout, disks)) {
+        return None;
+    }
+    // Stripes do not depend on sizes: two periods of any layout are enough.
+    let rows = u64::try_from(disks * disks * 2).ok()?;
+    let geometry = Geometry::new(&Spec {
+        level,
+        layout,
+        chunk_blocks: 1,
+        member_blocks: vec![rows; disks],
+    });
+    let geometry = geometry.ok().filter(|geometry| geometry.redundancy() > 0)?;
+    let chunk_bytes = spec.chunk_bytes.unwrap_or(level.chunk_bytes.into());
+    Some((
+        u32::try_from(members.len()).ok()?,
+        chunk_bytes * u64::from(geometry.data_chunks()),
+    ))
+}
+
 /// Returns the bytes that disks under a system store. Arrays in an array have metadata of the outer
-/// array among their payload.
+/// array among their payload, unless they are plain.
 fn stored(spec: &SystemSpec) -> Stored {
     let nests = |expression: Expression| match expression {
         Expression::Array { members, .. } => {
@@ -190,7 +227,7 @@ fn stored(spec: &SystemSpec) -> Stored {
         }
         Expression::Leaf(_) | Expression::Slice { .. } => false,
     };
-    if kinds::parse(&spec.target).is_ok_and(nests) {
+    if !moves_blocks(spec) && kinds::parse(&spec.target).is_ok_and(nests) {
         Stored::All
     } else {
         Stored::Metadata

@@ -35,6 +35,7 @@ const CONTROL_SUFFIX: &str = " again";
 const ROOM_LEFT_BYTES: u64 = 256 << 20;
 
 /// A system of the experiment, or the control.
+#[derive(Clone)]
 pub(crate) struct Side {
     /// As defined in the file.
     pub spec: SystemSpec,

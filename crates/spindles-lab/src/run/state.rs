@@ -187,6 +187,7 @@ impl<'a> Runner<'a> {
             checksum: spec.checksum,
             journal: spec.journal.as_deref(),
             write_back: spec.write_back,
+            is_plain: moves_blocks(spec),
             is_served: spec.is_served,
             open: &open,
             engine: EngineOptions {
@@ -330,8 +331,7 @@ impl<'a> Runner<'a> {
         let share_percent = preflight::bare_share_percent(self.experiment, spec);
         // A file system spreads its blocks over the whole system.
         let is_spread = spec.modelled_fs.is_some();
-        let moves_blocks = (spec.modelled_fs.as_ref()).is_some_and(|fs| fs.row.moves_blocks);
-        let exists = exists || moves_blocks;
+        let exists = exists || moves_blocks(spec);
         if exists || size_bytes == 0 && share_percent == 0 && !is_spread {
             return Ok(Ok(under_test));
         }
@@ -357,6 +357,13 @@ impl<'a> Runner<'a> {
             Err(Failure::Failed(why)) => Ok(Err(format!("it can't be filled: {why}"))),
         }
     }
+}
+
+/// Returns true if a system's modelled file system reads only what it has written, so that nothing
+/// fills the system before.
+pub(super) fn moves_blocks(spec: &SystemSpec) -> bool {
+    let fs = spec.modelled_fs.as_ref();
+    fs.is_some_and(|fs| fs.row.moves_blocks)
 }
 
 /// Why a workload that ended without an error has no result.

@@ -15,8 +15,11 @@ use std::sync::Arc;
 pub(crate) struct ControllerPlan {
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) draw: Draw,
-    pub(crate) openings: u32,
-    pub(crate) sorts: bool,
+    /// The requests that the host sends at once, and true if it sorts the others by place.
+    pub(crate) queue: (u32, bool),
+    /// The number of equal arrays in a row that the system consists of, and the bytes of the data
+    /// of a stripe; `None` if it is one.
+    pub(crate) sets: Option<(u32, u64)>,
 }
 
 /// Bytes that are destaged together where stripes have no parity.
@@ -58,11 +61,14 @@ impl Controlled {
         let stripe_bytes = striped.map_or(PLAIN_STRIPE_BYTES, |array| {
             u64::from(array.chunk_blocks) * u64::from(array.data_chunks) * block_bytes
         });
+        let (sets, stripe_bytes) = plan.sets.unwrap_or((1, stripe_bytes));
+        let (openings, sorts) = plan.queue;
         let around = Surroundings {
-            openings: plan.openings,
-            sorts: plan.sorts,
+            openings,
+            sorts,
             stripe_bytes,
             capacity_bytes: facts.bytes(),
+            sets,
         };
         let controller = Controller::new(&plan.parameters, &plan.draw, around);
         let area_blocks = facts.request_blocks_max.min(REQUEST_BLOCKS_MAX);
@@ -227,6 +233,11 @@ impl Target for Controlled {
                 return None;
             }
         }
+    }
+
+    fn skip_to(&mut self, moment: Instant) -> bool {
+        let is_quiet = self.unsent.is_empty() && self.controller.is_quiet_until(moment);
+        is_quiet && self.inner.skip_to(moment)
     }
 
     fn wait_until(&mut self, until: Instant) {

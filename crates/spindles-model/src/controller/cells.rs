@@ -135,10 +135,13 @@ impl Cells {
         self.oldest.iter().map(|(_, at)| blocks_of_cell(*at))
     }
 
-    /// Returns the dirty cells as ranges of blocks, from a block on, then from the front.
-    pub(super) fn by_place(&self, from: u64) -> impl Iterator<Item = Range<u64>> {
-        let from = from / CELL_BLOCKS;
-        let places = self.places.range(from..).chain(self.places.range(..from));
+    /// Returns the dirty cells of a range as ranges of blocks, from a block on, then from the
+    /// front.
+    pub(super) fn by_place(&self, from: u64, of: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let (from, of) = (from / CELL_BLOCKS, cells_of(&of));
+        let from = from.clamp(of.start, of.end);
+        let places = self.places.range(from..of.end);
+        let places = places.chain(self.places.range(of.start..from));
         places.map(|at| blocks_of_cell(*at))
     }
 
@@ -244,7 +247,7 @@ mod tests {
         assert_eq!(cells.changed_since(), Some(5));
         assert_eq!(cells.take(&(0..64)), vec![60..64]);
         assert!(!cells.is_dirty(&(63..64)) && cells.is_dirty(&(63..65)));
-        assert_eq!(cells.by_place(0).collect::<Vec<_>>(), vec![64..128]);
+        assert_eq!(cells.by_place(0, 0..200).collect::<Vec<_>>(), vec![64..128]);
         cells.change(&(60..61), 9);
         cells.written(&(60..64));
         assert_eq!(cells.unwritten_blocks(), 7);

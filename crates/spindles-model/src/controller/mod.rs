@@ -24,6 +24,8 @@ pub struct Surroundings {
     pub stripe_bytes: u64,
     /// Bytes of the array.
     pub capacity_bytes: u64,
+    /// Equal arrays in a row that it consists of, each with stripes from its begin on.
+    pub sets: u32,
 }
 
 /// The numbers of a controller in a draw.
@@ -108,8 +110,8 @@ pub struct Controller {
     next_lower: u64,
     /// The number of requests that destage each stripe.
     destaging: BTreeMap<u64, u32>,
-    /// The block from which destaging by place goes on.
-    destaged: u64,
+    /// The block from which destaging by place goes on, in each set.
+    destaged: Vec<u64>,
     requests: VecDeque<(Tag, Work)>,
     answers: VecDeque<Tag>,
 }
@@ -144,6 +146,12 @@ impl Numbers {
     }
 }
 
+/// Returns the blocks of each set.
+fn set_blocks(around: &Surroundings) -> u64 {
+    let bytes = around.capacity_bytes / u64::from(around.sets.max(1));
+    bytes.div_ceil(BLOCK_BYTES).max(1)
+}
+
 fn blocks_of(work: &Work) -> Range<u64> {
     let end = work.offset_bytes + work.length_bytes;
     work.offset_bytes / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
@@ -174,7 +182,9 @@ impl Controller {
             lower: BTreeMap::new(),
             next_lower: 0,
             destaging: BTreeMap::new(),
-            destaged: 0,
+            destaged: (0..around.sets.max(1))
+                .map(|set| u64::from(set) * set_blocks(&around))
+                .collect(),
             requests: VecDeque::new(),
             answers: VecDeque::new(),
         })
@@ -230,11 +240,19 @@ impl Controller {
     /// Returns the next moment at which to call `wake`.
     pub fn next_wake(&self) -> Option<Instant> {
         let due = self.due.first().map(|first| first.0);
-        let has_room = self.destaging.len() < self.numbers.destage_depth;
+        let has_room = (0..self.destaged.len()).any(|set| has_room(self, set));
         let since = self.cells.changed_since().filter(|_| has_room);
         let aged = since.map(|since| since + self.numbers.destage_age_ns);
         let aged = aged.filter(|_| self.destaging.is_empty() || self.next_stripe().is_some());
         due.into_iter().chain(aged).min().map(Instant)
+    }
+
+    /// Returns true if it has neither a request nor an answer, and does nothing by itself until a
+    /// moment.
+    pub fn is_quiet_until(&self, moment: Instant) -> bool {
+        self.requests.is_empty()
+            && self.answers.is_empty()
+            && self.next_wake().is_none_or(|wake| wake > moment)
     }
 
     /// Returns the next request for the array.
@@ -481,39 +499,49 @@ impl Controller {
         self.cells.evict(self.numbers.cache_blocks);
     }
 
-    /// Returns the next stripe to destage. A stripe that is being written keeps its new changes.
+    /// Returns the next stripe to destage, of a set with room. A stripe that is being written keeps
+    /// its new changes.
     fn next_stripe(&self) -> Option<u64> {
         /// Cells looked at.
         const LOOK_MAX: usize = 64;
+        let mut sets = 0..self.destaged.len();
         if self.numbers.by_place {
-            let cells = self.cells.by_place(self.destaged);
-            cells.take(LOOK_MAX).find_map(|cell| self.stripe_in(&cell))
+            let in_set = |set: usize| {
+                let cells = self
+                    .cells
+                    .by_place(self.destaged[set], set_range(self, set));
+                cells.take(LOOK_MAX).find_map(|cell| self.stripe_in(&cell))
+            };
+            sets.find_map(in_set)
         } else {
             let cells = self.cells.by_age();
             cells.take(LOOK_MAX).find_map(|cell| self.stripe_in(&cell))
         }
     }
 
-    /// Returns the first stripe with dirty blocks of a range that is not being written.
+    /// Returns the first stripe with dirty blocks of a range that is not being written, if its set
+    /// has room.
     fn stripe_in(&self, blocks: &Range<u64>) -> Option<u64> {
-        let stripe_blocks = self.stripe_blocks();
-        let mut stripes = blocks.start / stripe_blocks..blocks.end.div_ceil(stripe_blocks);
+        let mut stripes = stripe_of(self, blocks.start)..=stripe_of(self, blocks.end - 1);
         stripes.find(|stripe| {
-            !self.destaging.contains_key(stripe) && self.cells.is_dirty(&self.stripe(*stripe))
+            !self.destaging.contains_key(stripe)
+                && self.cells.is_dirty(&self.stripe(*stripe))
+                && has_room(self, set_of(self, *stripe))
         })
     }
 
-    fn stripe_blocks(&self) -> u64 {
-        if self.numbers.gathers {
-            (self.around.stripe_bytes / BLOCK_BYTES).max(1)
-        } else {
-            self.numbers.ungathered_blocks
-        }
-    }
-
+    /// Returns the blocks of a stripe.
     fn stripe(&self, stripe: u64) -> Range<u64> {
-        let blocks = self.stripe_blocks();
-        stripe * blocks..(stripe + 1) * blocks
+        let (set, at) = (stripe / set_stripes(self), stripe % set_stripes(self));
+        let (first, blocks) = (set * set_blocks(&self.around), stripe_blocks(self));
+        let end = first + (at + 1) * blocks;
+        let is_last = set_of(self, stripe) + 1 == self.destaged.len();
+        let limit = if is_last {
+            u64::MAX
+        } else {
+            first + set_blocks(&self.around)
+        };
+        first + at * blocks..end.min(limit)
     }
 
     /// Writes stripes to the array: what is above the low mark, too old, or flushed.
@@ -524,7 +552,7 @@ impl Controller {
                 self.pass(tag, work);
             }
         }
-        while self.destaging.len() < self.numbers.destage_depth {
+        while (0..self.destaged.len()).any(|set| has_room(self, set)) {
             let Some(since) = self.cells.changed_since() else {
                 return;
             };
@@ -538,7 +566,8 @@ impl Controller {
                 return;
             };
             let range = self.stripe(stripe);
-            self.destaged = range.end;
+            let set = set_of(self, stripe);
+            self.destaged[set] = range.end;
             let runs = self.cells.take(&range);
             let parts = u32::try_from(runs.len()).expect("few runs in a stripe");
             self.destaging.insert(stripe, parts);
@@ -548,6 +577,48 @@ impl Controller {
             }
         }
     }
+}
+
+/// Returns true if one more stripe of a set may be destaged.
+fn has_room(of: &Controller, set: usize) -> bool {
+    if of.destaged.len() == 1 {
+        return of.destaging.len() < of.numbers.destage_depth;
+    }
+    let first = u64::try_from(set).expect("few") * set_stripes(of);
+    let under_way = of.destaging.range(first..first + set_stripes(of));
+    under_way.count() < of.numbers.destage_depth
+}
+
+fn stripe_blocks(of: &Controller) -> u64 {
+    if of.numbers.gathers {
+        (of.around.stripe_bytes / BLOCK_BYTES).max(1)
+    } else {
+        of.numbers.ungathered_blocks
+    }
+}
+
+/// Returns the number of stripes of each set.
+fn set_stripes(of: &Controller) -> u64 {
+    set_blocks(&of.around).div_ceil(stripe_blocks(of))
+}
+
+fn set_of(of: &Controller, stripe: u64) -> usize {
+    usize::try_from(stripe / set_stripes(of)).expect("few sets")
+}
+
+/// Returns the stripe that holds a block.
+fn stripe_of(of: &Controller, block: u64) -> u64 {
+    let blocks = set_blocks(&of.around);
+    // The last cell may reach beyond the end.
+    let set = (block / blocks).min(u64::from(of.around.sets.max(1)) - 1);
+    set * set_stripes(of) + (block - set * blocks) / stripe_blocks(of)
+}
+
+/// Returns the blocks of a set.
+fn set_range(of: &Controller, set: usize) -> Range<u64> {
+    let blocks = set_blocks(&of.around);
+    let first = u64::try_from(set).expect("few") * blocks;
+    first..first + blocks
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ fn bench(battery: &str, gather: &str) -> Bench {
         sorts: false,
         stripe_bytes: 96 << 10,
         capacity_bytes: 1 << 30,
+        sets: 1,
     };
     Bench {
         controller: Controller::new(&parameters, &Draw::exact(), around).unwrap(),

@@ -148,6 +148,7 @@ pub fn load_controller(name: &str) -> Result<Arc<Parameters>, String> {
         sorts: false,
         stripe_bytes: 1 << 20,
         capacity_bytes: 1 << 30,
+        sets: 1,
     };
     let built = Controller::new(&parameters, &Draw::exact(), around);
     built.map_err(|fault| fault.to_string())?;

@@ -78,9 +78,41 @@ impl<'t> Hosted<'t> {
             .map(drop)
     }
 
+    /// Waits for the requests that the target has, and forgets the others.
+    pub(crate) fn abandon(&mut self) {
+        self.unsent.clear();
+        while self.target.poll(true).is_some() {}
+    }
+
     /// Drops everything from memory that was written.
     pub(crate) fn empty_cache(&mut self) {
         self.host.empty_cache();
+    }
+
+    /// Carries out a phase that only makes files, without requests and time. The memory stays
+    /// empty.
+    pub(crate) fn prepare(&mut self, plan: &FilePlan, phase: usize) -> Result<(), Failure> {
+        let mut workload = plan.start(phase);
+        let actors = 0..plan.phases()[phase].actors;
+        let mut ready: VecDeque<(u32, Option<Answer>)> =
+            actors.map(|actor| (actor, None)).collect();
+        while let Some((actor, answer)) = ready.pop_front() {
+            let next = workload.step(actor, answer);
+            while let Some(woken) = workload.woken() {
+                ready.push_back((woken, None));
+            }
+            if let FileNext::Do(issue) = next {
+                let makes = matches!(issue.action, Action::Create(..) | Action::Mkdir(_));
+                let path = named(issue.action).filter(|_| makes);
+                let path = path.map(|file| workload.path(file));
+                let path = path.as_deref().unwrap_or_default();
+                let answer = spindles_host::prepare(&mut self.host, actor, issue.action, path);
+                let answer = answer.map_err(|error| self.failed(&error.to_string()))?;
+                ready.push_back((actor, Some(answer)));
+            }
+        }
+        spindles_host::lay_out(&mut self.host);
+        Ok(())
     }
 
     /// Makes the empty file system. Returns the time that it takes.
@@ -215,6 +247,12 @@ impl<'t> Hosted<'t> {
     /// Waits for the next answer of the target, or until the host goes on by itself. Returns false
     /// if there is nothing to wait for.
     fn advance(&mut self) -> Result<bool, Failure> {
+        if let Some(wake) = self.host.next_wake()
+            && self.target.skip_to(wake)
+        {
+            self.host.wake(self.target.now());
+            return Ok(true);
+        }
         if let Some(reply) = self.target.poll(false) {
             return self.replied(&reply);
         }
@@ -335,7 +373,9 @@ impl Play<'_, '_> {
                 Ok(())
             }
             FileNext::Do(issue) => {
-                let path = named(issue.action).map(|file| self.workload.path(file));
+                let makes = matches!(issue.action, Action::Create(..) | Action::Mkdir(_));
+                let path = named(issue.action).filter(|_| makes);
+                let path = path.map(|file| self.workload.path(file));
                 let begun = Begun::Action(issue.action, path.as_deref().unwrap_or_default());
                 self.actors[index(actor)].issue = Some((issue, now));
                 let begun = self.hosted.host.begin(now, actor, begun);

@@ -22,8 +22,18 @@ trait Ground {
     /// Writes everything to the devices, then empties the caches if wanted and permitted. Returns
     /// true if they were emptied.
     fn make_ready(&mut self) -> bool;
+    /// Carries out a phase that only makes files without measuring it, if that is possible. Returns
+    /// false if the phase must run.
+    fn prepare(&mut self, _plan: &FilePlan, _phase: usize) -> Result<bool, Failure> {
+        Ok(false)
+    }
     /// Runs a phase.
     fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure>;
+    /// Ends the file system with the workload, if it does: what an endless phase left in memory
+    /// need not be written then. Returns false if it stays.
+    fn abandon(&mut self) -> bool {
+        false
+    }
     /// Writes everything to the devices. Returns the time that it takes the machine; 0 on a
     /// modelled host.
     fn settle(&mut self) -> Result<u64, Failure>;
@@ -152,10 +162,19 @@ fn run(
     for (number, phase) in phases.iter().enumerate() {
         let emptied = !phase.follows && ground.make_ready();
         let is_followed = phases.get(number + 1).is_some_and(|next| next.follows);
+        if phase.counted.is_none() && !is_followed && ground.prepare(plan, number)? {
+            continue;
+        }
         let before = watched.now();
         let measured = ground.run(plan, number)?;
         let after = watched.now();
-        let settle_ns = if is_followed { 0 } else { ground.settle()? };
+        let is_last = number + 1 == phases.len();
+        let is_over = is_last && phase.endless && ground.abandon();
+        let settle_ns = if is_followed || is_over {
+            0
+        } else {
+            ground.settle()?
+        };
         let settled = watched.now();
         let Some(run) = phase.counted.and_then(|_| runs.next()) else {
             continue;
@@ -258,8 +277,21 @@ impl Ground for OnHost<'_> {
         self.empty_caches
     }
 
+    fn prepare(&mut self, plan: &FilePlan, phase: usize) -> Result<bool, Failure> {
+        // A memory that is kept holds what the phase wrote last.
+        if self.empty_caches {
+            self.hosted.prepare(plan, phase)?;
+        }
+        Ok(self.empty_caches)
+    }
+
     fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure> {
         self.hosted.run(plan, phase, self.interrupt)
+    }
+
+    fn abandon(&mut self) -> bool {
+        self.hosted.abandon();
+        true
     }
 
     fn settle(&mut self) -> Result<u64, Failure> {

@@ -1,4 +1,5 @@
-//! An array expression: a fresh array, with superblocks on files and devices, plain on memory.
+//! An array expression: a fresh array, with superblocks on files and devices, plain on memory, or
+//! if nothing fills it.
 
 use super::Opener;
 use super::device::named;
@@ -41,7 +42,7 @@ fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
         member.map_or_else(|| leaf.to_owned(), String::clone)
     });
     let devices: Vec<String> = expression.leaves().iter().map(|&d| d.to_owned()).collect();
-    if named(&expression.leaves()).len() < devices.len() {
+    if site.is_plain || named(&expression.leaves()).len() < devices.len() {
         return Ok(Box::new(Plain {
             expression,
             options: PlainOptions {

@@ -86,6 +86,7 @@ pub fn existing_bytes(
         checksum: None,
         journal: None,
         write_back: None,
+        is_plain: false,
         is_served: false,
         open,
         engine: EngineOptions::default(),

@@ -26,6 +26,8 @@ pub(crate) struct Site<'a> {
     pub journal: Option<&'a str>,
     /// The write-back setting of an array; `None` for the default of `create`.
     pub write_back: Option<WriteBack>,
+    /// True if an array has no superblocks, and counts as written everywhere.
+    pub is_plain: bool,
     /// True if a server exports a single device, as for arrays.
     pub is_served: bool,
     /// Options for opening devices.
