@@ -100,7 +100,8 @@ pub(crate) fn summary(repo: &Repo, name: &str) -> String {
     table
 }
 
-/// Returns the rows with a measurement, as a block of text.
+/// Returns the rows with a measurement as a block of text, without those of the processor: most of
+/// them only check the arithmetic.
 pub(crate) fn measured(repo: &Repo, name: &str) -> String {
     let title = Row {
         system: "system",
@@ -134,8 +135,8 @@ pub(crate) fn measured(repo: &Repo, name: &str) -> String {
         .expect("strings take everything");
     };
     add(&title, "error %");
-    for row in rows(repo, name) {
-        add(&row, &format!("{:+}", row.error_percent));
+    for row in rows(repo, name).iter().filter(|row| !row.is_of_processor()) {
+        add(row, &format!("{:+}", row.error_percent));
     }
     text += "```\n";
     text
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_measurement_are_left_out() {
+    fn rows_without_measurement_and_of_the_processor_are_left_out() {
         let repo = Repo::of(&[("experiments/predicted/1990.csv", ROWS)]);
         let text = measured(&repo, "1990");
         assert_eq!(text.lines().count(), 7, "{text}");
