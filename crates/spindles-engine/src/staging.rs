@@ -367,6 +367,11 @@ impl Staging {
             || self.pass_flush.is_some()
     }
 
+    /// Returns true if a request or a batch waits for room: the stage goes before other requests.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// Returns when the stage wants to be looked at. `None` if it waits for nothing.
     pub(crate) fn wake(&self, now: Instant, are_clients_idle: bool) -> Option<Instant> {
         let after = |since: Instant, ns: u64| Instant(since.0 + ns);

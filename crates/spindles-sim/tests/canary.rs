@@ -84,7 +84,7 @@ ReturnBadBlocks history 3300+100 raid4 dropout latent_sector_error beyond
 TakeRefused liveness 0+100 two_commands replace
 PastStage history 0+50 staged raid5 checksums power 4-wide 60-requests calm
 ReadPastStage history 0+50 staged raid5 4-wide calm
-FlushSkipsStage history 0+50 staged raid5 power 4-wide 60-requests calm
+FlushSkipsStage history 0+200 staged raid5 power 4-wide 60-requests calm
 ReleaseUnplaced history 60+50 staged raid5 power 4-wide 60-requests
 StageVolatile staged 0+50 staged raid5 4-wide calm
 StageColumnUnwritten staged 0+50 staged raid5 4-wide calm

@@ -59,6 +59,8 @@ fn failures_of_a_stage_stay_away() {
     check_seeds("raid6", 1652..1653);
     // No space for a batch, because one before it was written twice.
     check_seeds("raid6", 161..162);
+    // The same, while staged writes hold all stripe ranges, so that none was free for placing.
+    check_seeds("raid6 grow dropout", 50_637..50_638);
 }
 
 /// Devices that join find an empty stage, and so does a growth.

@@ -520,7 +520,12 @@ impl Engine {
                 self.carry_out(due);
             } else if let Some(range) = self.waits.next_ready() {
                 self.run(range);
-            } else if !self.advance_backlog()
+            } else if (self
+                .staging
+                .as_ref()
+                .is_none_or(|staging| !staging.is_awaited())
+                || !self.pump_stage())
+                && !self.advance_backlog()
                 && !self.pump_repairs()
                 && !self.pump_jobs(now)
                 && !self.pump_joining()

@@ -55,6 +55,11 @@ impl Ranges {
         self.free.len()
     }
 
+    /// Returns true if all stripe ranges for requests but one are in use.
+    pub(crate) fn is_last(&self) -> bool {
+        self.free.len() <= 1 && self.clients > 1
+    }
+
     /// The number of stripe ranges that requests use.
     pub(crate) fn used_count(&self) -> usize {
         index(self.clients) - self.free.len()

@@ -127,13 +127,22 @@ impl Engine {
             if !is_write || self.bad.any() {
                 return self.leave_to_places(request, piece.blocks);
             }
-            if !self.is_part_of_rows(&mut piece) || !self.is_chosen(&piece) {
+            if !self.is_part_of_rows(&mut piece) {
                 return self.leave_to_places(request, piece.blocks);
             }
         }
+        // The last stripe range stays free for placing: a batch that is written again may find no
+        // room before blocks are placed, and its writes hold their stripe ranges.
+        if life == Life::On && self.ranges.is_last() {
+            return Turn::Waits;
+        }
+        if !piece.is_touched && !self.is_chosen(&piece) {
+            return self.leave_to_places(request, piece.blocks);
+        }
         let blocks = piece.blocks.min(blocks_max);
         self.staging().is_wanted = true;
-        if life == Life::On && self.may_stage() && self.stage_write(request, piece.block, blocks) {
+        let may_stage = life == Life::On && self.client_ranges() > 1 && self.may_stage();
+        if may_stage && self.stage_write(request, piece.block, blocks) {
             return Turn::Stage;
         }
         if piece.is_touched && self.staging().is_stuck() {
