@@ -864,7 +864,7 @@ fn the_predicted_experiments_are_possible() {
             names.push(experiment.name);
         }
     }
-    assert_eq!(names.len(), 5, "{names:?}");
+    assert_eq!(names.len(), 6, "{names:?}");
 }
 
 /// Systems run at the same time, and the records come in the order of one after the other.
