@@ -128,9 +128,13 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Adds a line to a log.
+    /// Adds a line to a log whose client is gone. A kill may have cut the last line, at the end of
+    /// a page: its request was not sent, or its answer counts as not given.
     pub(crate) fn append(path: &Path, record: &Record) -> io::Result<()> {
         let mut file = File::options().append(true).create(true).open(path)?;
+        let text = std::fs::read(path)?;
+        let last = text.iter().rposition(|&byte| byte == b'\n');
+        file.set_len(last.map_or(0, |last| last as u64 + 1))?;
         writeln!(file, "{}", serde_json::to_string(record)?)
     }
 
@@ -429,6 +433,11 @@ mod tests {
             }
         }
         ledger.found(1, &bytes[1]).expect("it is legal");
+        // The kill cut the line of a request that was not sent.
+        let log = File::options().append(true).open(&path);
+        let mut log = log.expect("it is there");
+        let cut = br#"{"Asked":{"wish":"Flush","blo"#;
+        log.write_all(cut).expect("room");
         Ledger::append(&path, &Record::Crash { power: true }).expect("room");
         // Both writes are legal, and the contents before the first are not.
         for (bytes, legal) in [
