@@ -30,10 +30,13 @@ mod blocks;
 mod flushes;
 mod loading;
 
-use crate::system_io::Purpose;
+use crate::{
+    agenda::Due::{self as Work, Releases, Serve, Update, Zeroing},
+    system_io::Purpose,
+};
 use Waiter::{
-    BadOut, Bitmaps, Extension, Growth, Journal, List, Listed, Logging, OnAny, OnList, OnRegion,
-    OnUpdate, Opening, OtherSlot, Rebuilt, Releases, Replace, Replay, Update, Zeroing,
+    BadOut, Bitmaps, Due, Extension, Growth, Journal, List, Listed, Logging, OnAny, OnList,
+    OnRegion, OnUpdate, OtherSlot, Rebuilt, Replace, Replay,
 };
 pub(crate) use blocks::DurableBlocks;
 pub(crate) use flushes::OwnFlushes;
@@ -42,11 +45,18 @@ use spindles_format::AreaKind;
 
 /// Continue when writing stops: the events that they wait for never come.
 pub(crate) const AFTER_STOP: &[Waiter] = &[
-    OnAny, Releases, Logging, Replay, Replace, Growth, Zeroing, Opening,
+    OnAny,
+    Due(Releases),
+    Logging,
+    Replay,
+    Replace,
+    Growth,
+    Due(Zeroing),
+    Due(Serve),
 ];
 
 /// A superblock update may wait for both bitmaps, and a stripe range for one bit.
-const AFTER_BITMAPS: &[Waiter] = &[Bitmaps, Update, OnRegion, Releases, Opening];
+const AFTER_BITMAPS: &[Waiter] = &[Bitmaps, Due(Update), OnRegion, Due(Releases), Due(Serve)];
 
 /// Metadata that lies on all members alike.
 #[derive(Debug)]
@@ -64,8 +74,9 @@ pub(crate) struct Row {
 /// Work that continues when metadata is durable. `Engine::wake_all` says how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// The next writes of superblocks, bitmaps, and the list of bad blocks.
-    Update,
+    /// Work that other parts of the engine ask for too.
+    Due(Work),
+    /// The next writes of bitmaps, and the list of bad blocks.
     Bitmaps,
     List,
     /// The current update in the other slot.
@@ -86,12 +97,8 @@ pub(crate) enum Waiter {
     Replace,
     Growth,
     Extension,
-    Opening,
     /// Reports of rebuilt members.
     Rebuilt,
-    /// Zeroed regions, and discarded regions.
-    Zeroing,
-    Releases,
 }
 
 /// The metadata with one machine.
@@ -99,9 +106,17 @@ pub(crate) static ROWS: [Row; 4] = [
     Row {
         area: AreaKind::SUPERBLOCK,
         purpose: Purpose::Superblock,
-        next: &[Replace, Update],
+        next: &[Replace, Due(Update)],
         wakes: &[
-            BadOut, Journal, Replay, Growth, Extension, Opening, Rebuilt, OnUpdate, Zeroing,
+            BadOut,
+            Journal,
+            Replay,
+            Growth,
+            Extension,
+            Due(Serve),
+            Rebuilt,
+            OnUpdate,
+            Due(Zeroing),
             OtherSlot,
         ],
     },
@@ -121,7 +136,7 @@ pub(crate) static ROWS: [Row; 4] = [
         area: AreaKind::BAD_BLOCKS,
         purpose: Purpose::BadBlocks,
         next: &[List],
-        wakes: &[OnList, Update, Listed, Opening],
+        wakes: &[OnList, Due(Update), Listed, Due(Serve)],
     },
 ];
 

@@ -100,7 +100,7 @@ impl Engine {
     }
 
     /// Continues the work that waits for a write of an area. Later changes are not durable yet.
-    pub(crate) fn continue_after(&mut self, area: AreaKind) {
+    fn continue_after(&mut self, area: AreaKind) {
         let row = Row::of(area);
         self.wake_all(row.next);
         if self.blocks_of(area).are_stored() || self.metadata.is_broken() {
@@ -125,10 +125,10 @@ impl Engine {
     }
 
     /// Continues work, in this order.
-    pub(crate) fn wake_all(&mut self, waiters: &[Waiter]) {
+    fn wake_all(&mut self, waiters: &[Waiter]) {
         for &waiter in waiters {
             match waiter {
-                Waiter::Update => self.begin_update(),
+                Waiter::Due(due) => self.carry_out(due),
                 Waiter::Bitmaps => self.write_bitmaps(),
                 Waiter::List => self.write_area(AreaKind::BAD_BLOCKS),
                 Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
@@ -145,22 +145,14 @@ impl Engine {
                 Waiter::Replace => self.step_replace(Input::Recorded),
                 Waiter::Growth => self.step_growth(GrowInput::Recorded),
                 Waiter::Extension => self.extension_recorded(),
-                Waiter::Opening => self.try_to_serve(),
                 Waiter::Rebuilt if self.metadata.is_broken() => {}
                 Waiter::Rebuilt => self.announce_rebuilt(),
-                Waiter::Zeroing => self.step_zeroing(ZeroingInput::Durable),
-                Waiter::Releases => self.pump_releases(),
             }
         }
     }
 
     /// Handles the result of a write of an area.
-    pub(crate) fn area_written(
-        &mut self,
-        area: AreaKind,
-        member: MemberIndex,
-        result: MemberResult,
-    ) {
+    fn area_written(&mut self, area: AreaKind, member: MemberIndex, result: MemberResult) {
         self.system_io_failed(member, result);
         let Some(blocks) = self.blocks_of_mut(area).ended() else {
             return;
@@ -173,7 +165,7 @@ impl Engine {
     }
 
     /// Handles the result of a superblock write.
-    pub(crate) fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
+    fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
         self.metadata.slot_mut().ended();
         if self.replace.is_telling() {
             return self.replacement_told(result);
@@ -197,13 +189,13 @@ impl Engine {
     }
 
     /// Handles the result of a write of the stamp. If the device failed, the members log.
-    pub(crate) fn log_stamped(&mut self, result: MemberResult) {
+    fn log_stamped(&mut self, result: MemberResult) {
         self.log_failed(JOURNAL_DEVICE, result);
         self.stamp_next();
     }
 
     /// Handles the result of a read or write of a page.
-    pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
+    fn page_io_done(&mut self, at: u32, result: MemberResult) {
         let pages = self.pages.as_mut().expect("there are pages");
         if pages.room_of_load(at).is_some() {
             return self.page_loaded(at, result);
@@ -274,7 +266,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn replace_flushed(&mut self, member: MemberIndex) {
+    fn replace_flushed(&mut self, member: MemberIndex) {
         self.step_replace(if member == self.replacement() {
             Input::DeviceFlushed
         } else {

@@ -1,11 +1,11 @@
 //! The engine: its state, and the entry points for inputs.
 //!
 //! ```text
-//!  input ─▶ mod ─┬─▶ dispatch ── results of own I/O, and `Due` work ──▶ the machines
+//!  input ─▶ mod ─┬─▶ dispatch ──results, `Due`──▶ machines
 //!                ├─▶ requests, jobs, repairs, staging ─▶ ranges
-//!                └─▶ ranges ── what `Next` names ──▶ planning, computing, committing, finishing …
-//!                                                       │
-//!                        places, context, durable, out ◀┘ ── called by all of the above
+//!                └─▶ ranges ──`Next`──▶ planning, committing, finishing …
+//!
+//!  all of these ─▶ context, durable, out, places
 //! ```
 //!
 //! Calls go down only. A part that another part has to continue returns `Next`, for one stripe

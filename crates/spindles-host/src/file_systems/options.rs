@@ -45,6 +45,15 @@ pub struct Options {
     pub disks: u32,
 }
 
+/// Returns the flags that a command to make a file system has, with a size in bytes each. `None` for
+/// a flag without a size that fits.
+pub(super) fn flags<'a>(mkfs: &[&'a str]) -> impl Iterator<Item = Option<(&'a str, u32)>> {
+    mkfs.chunks(2).map(|words| {
+        let bytes = words.get(1).and_then(|text| size(text))?;
+        Some((words[0], u32::try_from(bytes).ok()?))
+    })
+}
+
 /// Parses a count of bytes with an optional suffix `K` or `M`.
 pub(super) fn size(text: &str) -> Option<u64> {
     let (digits, factor) = match text.as_bytes().last()? {

@@ -6,7 +6,7 @@ mod pointers;
 
 use super::files::Blocks;
 use super::grouped::{Folder, Geometry, Groups, Inode, POINTER_BYTES, folder_of, index, name_of};
-use super::options::size;
+use super::options::flags;
 use super::{FileSystem, Options, Row};
 use crate::block::Block;
 use crate::effect::{Effect, Effects};
@@ -50,13 +50,10 @@ fn options(mkfs: &[&str], mount: &str) -> Result<Options, &'static str> {
         block_bytes: 4096,
         ..Options::default()
     };
-    let mut words = mkfs.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().and_then(|text| size(text)).ok_or(KNOWN)?;
-        let value = u32::try_from(value).map_err(|_| KNOWN)?;
-        match *word {
-            "-b" => options.block_bytes = value,
-            "-i" => options.inode_bytes = value,
+    for flag in flags(mkfs) {
+        match flag.ok_or(KNOWN)? {
+            ("-b", bytes) => options.block_bytes = bytes,
+            ("-i", bytes) => options.inode_bytes = bytes,
             _ => return Err(KNOWN),
         }
     }
@@ -225,7 +222,7 @@ impl Ext2 {
             }
             let place = self.take_block(inode, goal, spare.as_deref_mut(), effects)?;
             blocks.push(place);
-            // The block that names it, and with a new one those that name that.
+            // The pointer to the block changes, and with new blocks of pointers all above it.
             let named_by = if is_new { chain.all() } else { chain.leaf() };
             for at in named_by {
                 self.write(self.geometry.block(blocks.pointers[*at]), effects);

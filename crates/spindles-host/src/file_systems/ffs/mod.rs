@@ -7,7 +7,7 @@ use super::files::Blocks;
 use super::grouped::{
     DIRECT_BLOCKS, Folder, Geometry, Groups, Inode, POINTER_BYTES, folder_of, index, name_of,
 };
-use super::options::{Metadata, size};
+use super::options::{Metadata, flags};
 use super::{FileSystem, Options, Row};
 use crate::block::Block;
 use crate::effect::{Effect, Effects};
@@ -46,15 +46,12 @@ fn options(mkfs: &[&str], mount: &str) -> Result<Options, &'static str> {
     const KNOWN: &str = "ffs takes -b, -f, -i and -g with a size each, as in mkfs = [\"-b\", \
         \"8192\", \"-f\", \"1024\"]";
     let mut options = Options::default();
-    let mut words = mkfs.iter();
-    while let Some(word) = words.next() {
-        let value = words.next().and_then(|text| size(text)).ok_or(KNOWN)?;
-        let small = u32::try_from(value).map_err(|_| KNOWN)?;
-        match *word {
-            "-b" => options.block_bytes = small,
-            "-f" => options.fragment_bytes = small,
-            "-i" => options.inode_bytes = small,
-            "-g" => options.group_bytes = value,
+    for flag in flags(mkfs) {
+        match flag.ok_or(KNOWN)? {
+            ("-b", bytes) => options.block_bytes = bytes,
+            ("-f", bytes) => options.fragment_bytes = bytes,
+            ("-i", bytes) => options.inode_bytes = bytes,
+            ("-g", bytes) => options.group_bytes = bytes.into(),
             _ => return Err(KNOWN),
         }
     }
