@@ -45,8 +45,8 @@ pub struct Options {
     pub disks: u32,
 }
 
-/// Returns the flags that a command to make a file system has, with a size in bytes each. `None` for
-/// a flag without a size that fits.
+/// Returns the flags of a command that makes a file system, with a size in bytes each. `None` for a
+/// flag without a size that fits.
 pub(super) fn flags<'a>(mkfs: &[&'a str]) -> impl Iterator<Item = Option<(&'a str, u32)>> {
     mkfs.chunks(2).map(|words| {
         let bytes = words.get(1).and_then(|text| size(text))?;
