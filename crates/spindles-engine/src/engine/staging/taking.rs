@@ -127,7 +127,7 @@ impl Engine {
             if !is_write || self.bad.any() {
                 return self.leave_to_places(request, piece.blocks);
             }
-            if !self.is_part_of_rows(&mut piece) {
+            if !self.is_part_of_rows(&mut piece) || !self.is_placeable() {
                 return self.leave_to_places(request, piece.blocks);
             }
         }
@@ -186,6 +186,14 @@ impl Engine {
         // The first row is the first that could be whole.
         let end = first + u64::from(piece.blocks);
         first + (data - 1) * chunk >= end
+    }
+
+    /// Returns true if rows of the group that was located are settled. Where they are not, an
+    /// ordinary write settles them first; once a member is lost that may be impossible, and what
+    /// was staged could never be placed.
+    fn is_placeable(&self) -> bool {
+        let group = self.ranges.group(self.ranges.next_free());
+        self.is_settled_to(group.index, group.blocks)
     }
 
     /// Returns true if the mode stages this part of a row, whose group was located.
