@@ -127,7 +127,7 @@ impl Engine {
             if !is_write || self.bad.any() {
                 return self.leave_to_places(request, piece.blocks);
             }
-            if !self.is_part_of_rows(&mut piece) || !self.is_placeable() {
+            if !self.is_part_of_settled_rows(&mut piece) {
                 return self.leave_to_places(request, piece.blocks);
             }
         }
@@ -171,8 +171,9 @@ impl Engine {
     }
 
     /// Cuts a piece at the end of its group. Returns true if it replaces no row of the group as a
-    /// whole.
-    fn is_part_of_rows(&mut self, piece: &mut Piece) -> bool {
+    /// whole, and the rows are settled. Where they are not, an ordinary write settles them first;
+    /// once a member is lost that may be impossible, and staged blocks could never be placed.
+    fn is_part_of_settled_rows(&mut self, piece: &mut Piece) -> bool {
         let id = self.ranges.next_free();
         let location = self.geometry.locate(piece.block);
         self.ranges.take_group(&self.geometry, id, location.group);
@@ -185,15 +186,8 @@ impl Engine {
         }
         // The first row is the first that could be whole.
         let end = first + u64::from(piece.blocks);
-        first + (data - 1) * chunk >= end
-    }
-
-    /// Returns true if rows of the group that was located are settled. Where they are not, an
-    /// ordinary write settles them first; once a member is lost that may be impossible, and what
-    /// was staged could never be placed.
-    fn is_placeable(&self) -> bool {
-        let group = self.ranges.group(self.ranges.next_free());
-        self.is_settled_to(group.index, group.blocks)
+        let is_settled = self.is_settled_to(group.index, group.blocks);
+        first + (data - 1) * chunk >= end && is_settled
     }
 
     /// Returns true if the mode stages this part of a row, whose group was located.
