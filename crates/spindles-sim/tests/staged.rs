@@ -61,8 +61,8 @@ fn failures_of_a_stage_stay_away() {
     check_seeds("raid6", 161..162);
     // The same, while staged writes hold all stripe ranges, so that none was free for placing.
     check_seeds("raid6 grow dropout", 50_637..50_638);
-    // Staged in rows that a lost member left unsettled, so that nothing could place it. In the last
-    // a device waits for that.
+    // Writes were staged in unsettled rows without a member, and could never be placed. In the last
+    // seed a device waits to join until they are.
     check_seeds("raid6 dropout", 52_784..52_785);
     check_seeds("raid6 dropout", 52_946..52_947);
     check_seeds("raid5", 53_266..53_267);
