@@ -273,7 +273,11 @@ impl Package {
     /// The libraries that the binary needs, with the versions of the symbols that it uses.
     fn depends(&self, root: &Path) -> Result<String, String> {
         let binary = path(&root.join("usr/bin").join(&self.name));
-        let symbols = good("objdump", &["-T", &binary])?;
+        let mut symbols = good("objdump", &["-T", &binary])?;
+        // Packed relocations have a version of their own, which no symbol names.
+        if good("objdump", &["-p", &binary])?.contains("GLIBC_ABI_DT_RELR") {
+            symbols.push_str(" GLIBC_2.36");
+        }
         let needs = |package: &str, prefix: &str| {
             let version = newest(&symbols, prefix)?;
             Some(format!("{package} (>= {version})"))
