@@ -130,10 +130,43 @@ pub struct History {
     run: u64,
     sector_bytes: usize,
     tick: u64,
-    sectors: Vec<Vec<Candidate>>,
+    sectors: Sectors,
     /// Sectors with writes that were answered but are not durable.
     volatile: BTreeSet<u64>,
     reads: Vec<u64>,
+}
+
+/// The candidates of each sector.
+#[derive(Clone, Debug)]
+struct Sectors {
+    /// The only candidate of a sector whose list is empty. No crash changes it.
+    initial: Candidate,
+    lists: Vec<Vec<Candidate>>,
+}
+
+impl Sectors {
+    /// Returns the candidates of a sector, at least one.
+    fn of(&self, sector: u64) -> &[Candidate] {
+        let list = &self.lists[index(sector)];
+        if list.is_empty() {
+            return core::slice::from_ref(&self.initial);
+        }
+        list
+    }
+
+    /// Returns the list of a sector with at least one candidate.
+    fn list(&mut self, sector: u64) -> &mut Vec<Candidate> {
+        let list = &mut self.lists[index(sector)];
+        if list.is_empty() {
+            list.push(self.initial);
+        }
+        list
+    }
+
+    /// Returns each sector with its candidates.
+    fn all(&self) -> impl Iterator<Item = (u64, &[Candidate])> {
+        (0..self.lists.len() as u64).map(|sector| (sector, self.of(sector)))
+    }
 }
 
 fn index(sector: u64) -> usize {
@@ -151,7 +184,10 @@ impl History {
             run,
             sector_bytes: usize::try_from(sector_bytes).expect("a sector fits in memory"),
             tick: 0,
-            sectors: vec![vec![Candidate::initial(value)]; index(sectors)],
+            sectors: Sectors {
+                initial: Candidate::initial(value),
+                lists: vec![Vec::new(); index(sectors)],
+            },
             volatile: BTreeSet::new(),
             reads: Vec::new(),
         }
@@ -159,13 +195,16 @@ impl History {
 
     /// Extends the array to `sectors` sectors; the new ones hold zeros.
     pub fn extend(&mut self, sectors: u64) {
-        let zeros = vec![Candidate::initial(Value::Zeros)];
-        self.sectors.resize(index(sectors), zeros);
+        let zeros = match self.sectors.initial.value {
+            Value::Zeros => Vec::new(),
+            _ => vec![Candidate::initial(Value::Zeros)],
+        };
+        self.sectors.lists.resize(index(sectors), zeros);
     }
 
     /// Returns the number of sectors.
     pub fn sectors(&self) -> u64 {
-        self.sectors.len().try_into().expect("a length fits")
+        self.sectors.lists.len().try_into().expect("a length fits")
     }
 
     /// Returns the bytes of a sector.
@@ -194,8 +233,8 @@ impl History {
             durable: false,
             on_media: false,
         };
-        for candidates in &mut self.sectors[index(first)..index(first + sectors)] {
-            candidates.push(candidate);
+        for sector in first..first + sectors {
+            self.sectors.list(sector).push(candidate);
         }
         WriteToken {
             submitted,
@@ -219,7 +258,7 @@ impl History {
         let now = self.now();
         let mut durable = Vec::new();
         for sector in token.first..token.first + token.sectors {
-            let candidates = &mut self.sectors[index(sector)];
+            let candidates = self.sectors.list(sector);
             let mut known = false;
             for candidate in candidates.iter_mut() {
                 if candidate.submitted == token.submitted {
@@ -291,12 +330,12 @@ impl History {
     ) -> Result<(), Violation> {
         let found = Stamp::find(bytes);
         let run = self.run;
-        let candidates = &mut self.sectors[index(sector)];
-        if let [only] = candidates.as_slice()
+        if let [only] = self.sectors.of(sector)
             && only.is(run, sector, found, || stamp::hash(bytes))
         {
             return Ok(());
         }
+        let candidates = self.sectors.list(sector);
         let mut matches = 0;
         let mut from_media = true;
         let mut ended = true;
@@ -350,7 +389,7 @@ impl History {
         self.now();
         let mut durable = Vec::new();
         for sector in core::mem::take(&mut self.volatile) {
-            let candidates = &mut self.sectors[index(sector)];
+            let candidates = self.sectors.list(sector);
             let covered = |c: &&Candidate| c.answered < token.submitted && !c.durable;
             let covered: Vec<u64> = candidates
                 .iter()
@@ -382,9 +421,7 @@ impl History {
             };
             undecided && candidate.submitted > 0
         };
-        let in_doubt = (0..)
-            .zip(&self.sectors)
-            .filter(|(_, all)| all.iter().any(open));
+        let in_doubt = self.sectors.all().filter(|(_, all)| all.iter().any(open));
         in_doubt.map(|(sector, _)| sector).collect()
     }
 
@@ -398,8 +435,7 @@ impl History {
             };
             !candidate.durable && !dead && candidate.submitted > 0
         };
-        let sectors = (0..).zip(&self.sectors);
-        sectors.flat_map(move |(sector, all)| {
+        self.sectors.all().flat_map(move |(sector, all)| {
             let writes = all.iter().filter(is_legal);
             writes.map(move |write| (sector, write.submitted))
         })
@@ -410,8 +446,10 @@ impl History {
         let now = self.now();
         self.reads.clear();
         self.volatile.clear();
-        for candidates in &mut self.sectors {
+        let touched = self.sectors.lists.iter_mut();
+        for candidates in touched.filter(|list| !list.is_empty()) {
             candidates.retain(|candidate| !candidate.dead_for_power);
+            assert!(!candidates.is_empty(), "power loss leaves something");
             let alone = candidates.len() == 1;
             for candidate in candidates {
                 candidate.ended = candidate.ended.min(now);
@@ -429,7 +467,7 @@ impl History {
     pub fn process_crashed(&mut self) {
         let now = self.now();
         self.reads.clear();
-        for candidates in &mut self.sectors {
+        for candidates in &mut self.sectors.lists {
             for candidate in candidates {
                 candidate.ended = candidate.ended.min(now);
                 candidate.on_media = true;
@@ -452,7 +490,7 @@ impl History {
                 && (c.value == Value::Unknown(None)
                     || c.is(self.run, sector, found, || stamp::hash(bytes)))
         };
-        if self.sectors[index(sector)].iter().any(legal) {
+        if self.sectors.of(sector).iter().any(legal) {
             return Ok(());
         }
         Err(self.violation(sector, found, |c| !c.dead_for_power))
@@ -461,7 +499,8 @@ impl History {
     /// Makes the contents of the sectors unknown: from now on each may hold anything, but only one
     /// thing.
     pub fn forget(&mut self, first: u64, sectors: u64) {
-        for candidates in &mut self.sectors[index(first)..index(first + sectors)] {
+        for sector in first..first + sectors {
+            let candidates = self.sectors.list(sector);
             candidates.retain(|candidate| candidate.ended == NEVER);
             candidates.push(Candidate::initial(Value::Unknown(None)));
         }
@@ -470,16 +509,17 @@ impl History {
     /// Returns true if exactly one value is possible and known.
     pub fn is_certain(&self, sector: u64) -> bool {
         matches!(
-            self.sectors[index(sector)].as_slice(),
+            self.sectors.of(sector),
             [only] if only.value != Value::Unknown(None)
         )
     }
 
     fn forget_dead(&mut self, sector: u64) {
-        let candidates = &mut self.sectors[index(sector)];
+        let candidates = &mut self.sectors.lists[index(sector)];
         if candidates.len() > 1 {
             let oldest_read = self.reads.first().copied().unwrap_or(NEVER - 1);
             candidates.retain(|c| !c.dead_for_power || c.dead_for_reads > oldest_read);
+            assert!(!candidates.is_empty(), "some write is the last");
         }
     }
 
@@ -490,7 +530,7 @@ impl History {
         is_legal: impl Fn(&Candidate) -> bool,
     ) -> Violation {
         let mut legal = String::new();
-        for candidate in &self.sectors[index(sector)] {
+        for candidate in self.sectors.of(sector) {
             if !is_legal(candidate) {
                 continue;
             }
