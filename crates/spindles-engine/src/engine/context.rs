@@ -38,10 +38,17 @@ impl Engine {
     /// its position, or a replacement or a growth needs the members to be quiet.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        !self.opening.is_serving()
-            || self.rebuild.somebody_joins()
-            || self.replace.holds_back()
-            || self.grow.holds_back()
+        let needs_quiet =
+            self.rebuild.somebody_joins() || self.replace.holds_back() || self.grow.holds_back();
+        !self.opening.is_serving() || needs_quiet && !self.stage_stays()
+    }
+
+    /// Returns true if the stage never becomes empty, because rows can't be placed. Clients do not
+    /// wait for what waits for that.
+    #[cold]
+    fn stage_stays(&self) -> bool {
+        let is_stuck = self.staging.as_ref().is_some_and(Staging::is_stuck);
+        is_stuck && !self.stage_is_quiet()
     }
 
     /// Returns true if nothing is under way on any member, although requests may wait.

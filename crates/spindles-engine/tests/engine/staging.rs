@@ -327,6 +327,42 @@ fn a_new_device_finds_an_empty_stage() {
     }
 }
 
+/// A row has lost more than it survives, so a staged block can't be placed. A device that would
+/// return waits, but clients do not wait with it, and the block is read from the stage.
+#[test]
+fn clients_do_not_wait_for_rows_that_cannot_be_placed() {
+    for (level, members) in [("raid5", 4), ("raid6", 5)] {
+        for replaces in [false, true] {
+            let mut world = open(&staged(level, members, 3));
+            world.write(0, &[9; 100 * BLOCK]).unwrap();
+            let lost = world.engine.geometry().locate(BlockIndex(40)).member;
+            let row = world.engine.geometry().locate(BlockIndex(40)).offset;
+            world.fail(lost.0);
+            let others = (0..members).filter(|member| *member != usize::from(lost.0));
+            for other in others.skip(1) {
+                let block = world.data_at(other) / BLOCK + usize::try_from(row.0).unwrap();
+                world.spoil(other, block);
+            }
+            world.write_and_no_more(40, &[7; BLOCK]);
+            if replaces {
+                world.rebuild(lost.0, 9).unwrap();
+            } else {
+                world.bring_back(lost.0).unwrap();
+            }
+            let is_stuck = |world: &World| world.engine.status().stage.unwrap().is_stuck;
+            while !is_stuck(&world) {
+                world.step();
+            }
+            world.write_and_no_more(3, &[5; BLOCK]);
+            let token = world.submit(Operation::Read, 40, vec![0; BLOCK], 1);
+            world.await_answer(token).unwrap();
+            assert_eq!(world.buffer(token), [7; BLOCK], "{level} {replaces}");
+            assert_ne!(world.state(lost.0), spindles_engine::Member::Active);
+            assert!(is_stuck(&world), "{level} {replaces}");
+        }
+    }
+}
+
 /// A client's flush reaches the holders of staged writes only, and no page of checksums.
 #[test]
 fn a_flush_reaches_the_holders_of_staged_writes() {

@@ -310,8 +310,9 @@ fn stuck_stage(array: &ArraySnapshot) -> Option<String> {
     let stage = array.status.stage.as_ref();
     stage.filter(|stage| stage.is_stuck).map(|_| {
         format!(
-            "array '{}': some staged writes can't be placed, and stay in the stage until members \
-             take them: bring back missing members, or replace failing ones",
+            "array '{}': some staged writes can't be placed, as their rows have lost more than the \
+             level survives; they are read from the stage, and devices that are added wait: copy \
+             the data to another array",
             array.name
         )
     })
