@@ -9,9 +9,10 @@ use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::create::CreateOptions;
 use spindles_admin::plain::{self, PlainOptions};
 use spindles_array::Target;
-use spindles_block::{BlockIndex, Operation, Request};
+use spindles_block::{BlockIndex, Instant, Operation, Request};
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_layout::Expression;
+use spindles_model::{Draw, Tag, Work, World, preset};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -154,4 +155,38 @@ fn nothing_allocates_after_open() {
         check("raid5(4)", io, "file");
         check("raid0(raid5(3),raid1(2))", io, "file");
     }
+}
+
+/// Writes, and the cleaning of a worn drive.
+#[test]
+fn a_modelled_drive_of_flash_allocates_nothing() {
+    let parameters = preset("samsung-980-pro-1tb").unwrap();
+    let mut world = World::new();
+    let disk = world.add_disk(&parameters, &Draw::nominal(1), &[]).unwrap();
+    let (mut answers, mut block, mut now) = (Vec::with_capacity(64), 1, Instant(0));
+    let mut run = |requests: u64| {
+        let before = ALLOCATIONS.with(Cell::get);
+        for request in 0..requests {
+            block = block * 7919 % 199_999_999;
+            let operation = match request % 8 {
+                0 => Operation::Read,
+                1 => Operation::Discard,
+                fua => Operation::Write { fua: fua == 2 },
+            };
+            let work = Work {
+                operation,
+                offset_bytes: block * 4096,
+                length_bytes: 65_536,
+            };
+            world.submit(now, disk, Tag(request), work);
+            answers.clear();
+            while let Some(at) = world.next_event() {
+                world.advance(at, &mut answers);
+                now = at;
+            }
+        }
+        ALLOCATIONS.with(Cell::get) - before
+    };
+    run(64);
+    assert_eq!(run(20_000), 0);
 }

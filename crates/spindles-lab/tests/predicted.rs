@@ -141,6 +141,13 @@ fn one_seed_gives_the_same_records() {
     }
 }
 
+#[test]
+fn one_seed_gives_the_same_records_on_flash() {
+    let flash = Members::of_word("model:samsung-870-evo").unwrap().unwrap();
+    let first = run(&experiment(MANY, &flash));
+    assert_eq!(lines(&first), lines(&run(&experiment(MANY, &flash))));
+}
+
 /// A host with costs that are easy to add up.
 const HOST: &str = r#"
     name = "plain"

@@ -8,6 +8,8 @@ pub struct Account {
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
+    /// Bytes programmed on flash, copies of cleaning included.
+    pub programmed_bytes: u64,
     /// Response times, from submission to answer.
     pub response_ns: u64,
     /// Time with at least one request in flight.
@@ -18,7 +20,7 @@ pub struct Account {
     pub seek_ns: u64,
     /// Waits for a sector to pass, lost revolutions included.
     pub rotation_ns: u64,
-    /// Sectors passing under the head.
+    /// Sectors passing under the head; pages read, or waited for by a flush.
     pub transfer_ns: u64,
     /// Commands and data on links and on the drive's interface, waits for links included.
     pub link_ns: u64,
@@ -31,6 +33,7 @@ impl Account {
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
+        self.programmed_bytes += other.programmed_bytes;
         self.response_ns += other.response_ns;
         self.busy_ns += other.busy_ns;
         self.queue_ns += other.queue_ns;

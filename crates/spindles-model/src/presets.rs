@@ -29,6 +29,8 @@ static PRESETS: &[Preset] = &[
     preset!("hitachi-hds725050"),
     preset!("seagate-st3750640as"),
     preset!("exos-x18-18tb"),
+    preset!("samsung-980-pro-1tb"),
+    preset!("samsung-870-evo"),
     preset!("scsi-fast-narrow"),
     preset!("scsi-fast-wide"),
     preset!("ata-33"),

@@ -1,6 +1,6 @@
 //! Wrong input: a fault that names the place and the remedy; never a panic.
 
-use spindles_model::{DriveTexts, parse_drive, parse_preset, parse_requests, preset};
+use spindles_model::{Draw, DriveTexts, World, parse_drive, parse_preset, parse_requests, preset};
 
 const FIXED: &str = "name = \"x\"\nkind = \"fixed\"\n";
 
@@ -165,4 +165,64 @@ fn a_million_zones_are_refused() {
     let zones: String = (0..70_000).map(|index| zone(index, index, "")).collect();
     let text = drive(&zones, SEEK, EXTENTS).unwrap_err();
     assert!(text.contains("more than 65536 rows"), "{text}");
+}
+
+#[test]
+fn faults_of_flash_drives_name_the_place_and_the_remedy() {
+    let parse = |key: &str, value: &str| {
+        let numbers = [
+            ("sectors", "51200"),
+            ("channels", "4"),
+            ("dies_per_channel", "2"),
+            ("map_kib", "4"),
+            ("page_kib", "16"),
+            ("pages_per_block", "64"),
+            ("spare_percent", "10"),
+            ("buffer_kib", "1024"),
+            ("page_read_ms", "0.05"),
+            ("page_program_ms", "0.5"),
+            ("block_erase_ms", "3"),
+            ("channel_mb_s", "400"),
+            ("read_rate_mb_s", "500"),
+            ("write_rate_mb_s", "500"),
+        ];
+        let line = |(name, number): (&str, &str)| {
+            let number = if name == key { value } else { number };
+            format!("{name} = {{ value = {number}, how = \"assumed\", source = \"s\" }}\n")
+        };
+        let left = numbers
+            .into_iter()
+            .filter(|(name, _)| *name != key || value != "none");
+        let lines: String = left.map(line).collect();
+        let text = format!("name = \"mine\"\nkind = \"flash\"\n{lines}");
+        let parameters = parse_preset("mine.toml", &text)?;
+        let mut world = World::new();
+        world.add_disk(&parameters, &Draw::seeded(1), &[]).map(drop)
+    };
+    assert_eq!(parse("", ""), Ok(()));
+    for (key, value, parts) in [
+        ("spare_percent", "0", &["Use 1 to 900"][..]),
+        ("pages_per_block", "0", &["Use 1 to 65536"]),
+        (
+            "pages_per_block",
+            "128",
+            &["spare_percent", "two blocks", "16.0 percent"],
+        ),
+        ("page_kib", "2", &["a multiple of map_kib, 4"]),
+        ("page_kib", "18", &["a multiple of map_kib, 4"]),
+        ("buffer_kib", "8", &["page_kib, 16"]),
+        ("sectors", "7", &["map_kib, 4"]),
+        ("channels", "65", &["Use 1 to 64"]),
+        (
+            "channel_mb_s",
+            "none",
+            &["missing", "value, how and source"],
+        ),
+    ] {
+        let text = parse(key, value).unwrap_err().to_string();
+        assert!(text.starts_with("mine"), "{text}");
+        for part in parts {
+            assert!(text.contains(part), "{key} = {value}: {text}");
+        }
+    }
 }

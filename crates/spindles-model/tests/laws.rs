@@ -7,29 +7,29 @@ use spindles_model::{
 };
 
 /// `SplitMix64`.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         value ^ (value >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
     /// An exponential time of this mean.
-    fn exponential_ns(&mut self, mean_ns: f64) -> u64 {
+    pub(super) fn exponential_ns(&mut self, mean_ns: f64) -> u64 {
         let unit = (float(self.next() >> 11) + 0.5) / float(1 << 53);
         round(-unit.ln() * mean_ns)
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures of tests")]
-fn float(value: u64) -> f64 {
+pub(super) fn float(value: u64) -> f64 {
     value as f64
 }
 
@@ -42,7 +42,7 @@ fn round(value: f64) -> u64 {
     value.round() as u64
 }
 
-fn close(found: f64, expected: f64) {
+pub(super) fn close(found: f64, expected: f64) {
     let off = found / expected - 1.0;
     println!(
         "found {found:.4}, expected {expected:.4}: {:+.2} %",
@@ -52,7 +52,7 @@ fn close(found: f64, expected: f64) {
 }
 
 /// A preset whose numbers are `key = value` lines.
-fn preset(kind: &str, numbers: &str) -> Parameters {
+pub(super) fn preset(kind: &str, numbers: &str) -> Parameters {
     let number = |line: &str| {
         let (key, value) = line.split_once('=').unwrap();
         format!("{key} = {{ value = {value}, how = \"assumed\", source = \"test\" }}\n")
@@ -81,7 +81,7 @@ fn disk(sectors: u64, seek: &str) -> Parameters {
 
 const NO_SEEK: &str = "seek_one_ms = 0; seek_average_read_ms = 0; seek_full_ms = 0";
 
-fn read(sector: u64, sectors: u64) -> Work {
+pub(super) fn read(sector: u64, sectors: u64) -> Work {
     Work {
         operation: Operation::Read,
         offset_bytes: sector * 512,
@@ -90,7 +90,7 @@ fn read(sector: u64, sectors: u64) -> Work {
 }
 
 /// Waits until all requests are answered.
-fn drain(world: &mut World) -> Vec<Answer> {
+pub(super) fn drain(world: &mut World) -> Vec<Answer> {
     let mut answers = Vec::new();
     while let Some(at) = world.next_event() {
         world.advance(at, &mut answers);
@@ -99,7 +99,7 @@ fn drain(world: &mut World) -> Vec<Answer> {
 }
 
 /// The answer to a request sent at `now` on an idle device.
-fn answer(world: &mut World, now: u64, device: DeviceId, work: Work) -> u64 {
+pub(super) fn answer(world: &mut World, now: u64, device: DeviceId, work: Work) -> u64 {
     world.submit(Instant(now), device, Tag(0), work);
     let answers = drain(world);
     assert_eq!(answers.len(), 1);

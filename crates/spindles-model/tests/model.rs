@@ -2,5 +2,6 @@
 
 mod drives;
 mod faults;
+mod flash;
 mod laws;
 mod parts;

@@ -2,6 +2,7 @@
 
 mod controller;
 mod fixed;
+mod flash;
 mod host;
 mod link;
 mod mechanical;
@@ -34,6 +35,7 @@ type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;
 static ROWS: &[&Row] = &[
     &mechanical::ROW,
     &fixed::ROW,
+    &flash::ROW,
     &link::ROW,
     &controller::ROW,
     &software::ROW,
@@ -44,6 +46,7 @@ static ROWS: &[&Row] = &[
 pub static KINDS: &[&Kind] = &[
     &mechanical::ROW.kind,
     &fixed::ROW.kind,
+    &flash::ROW.kind,
     &link::ROW.kind,
     &controller::ROW.kind,
     &software::ROW.kind,
