@@ -35,20 +35,14 @@ impl Engine {
     }
 
     /// Returns true if no new work may begin: the opening is not complete, a device waits to take
-    /// its position, or a replacement or a growth needs the members to be quiet.
+    /// its position, or a replacement or a growth needs the members to be quiet. They never are if
+    /// rows stay staged because they can't be placed: clients do not wait for that.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         let needs_quiet =
             self.rebuild.somebody_joins() || self.replace.holds_back() || self.grow.holds_back();
-        !self.opening.is_serving() || needs_quiet && !self.stage_stays()
-    }
-
-    /// Returns true if the stage never becomes empty, because rows can't be placed. Clients do not
-    /// wait for what waits for that.
-    #[cold]
-    fn stage_stays(&self) -> bool {
-        let is_stuck = self.staging.as_ref().is_some_and(Staging::is_stuck);
-        is_stuck && !self.stage_is_quiet()
+        let is_stuck = |staging: &Staging| staging.is_stuck() && !self.stage_is_quiet();
+        !self.opening.is_serving() || needs_quiet && !self.staging.as_ref().is_some_and(is_stuck)
     }
 
     /// Returns true if nothing is under way on any member, although requests may wait.

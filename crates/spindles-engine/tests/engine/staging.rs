@@ -334,7 +334,7 @@ fn clients_do_not_wait_for_rows_that_cannot_be_placed() {
     for (level, members) in [("raid5", 4), ("raid6", 5)] {
         for replaces in [false, true] {
             let mut world = open(&staged(level, members, 3));
-            world.write(0, &[9; 100 * BLOCK]).unwrap();
+            world.write(0, &vec![9; 100 * BLOCK]).unwrap();
             let lost = world.engine.geometry().locate(BlockIndex(40)).member;
             let row = world.engine.geometry().locate(BlockIndex(40)).offset;
             world.fail(lost.0);
