@@ -59,8 +59,8 @@ enum Step {
     Await(Block),
     /// Writes the inode of a file, after its data.
     SyncInode(FileId),
-    /// Waits until the changes of a file are in the intent log.
-    Log(FileId),
+    /// Waits until the changes of a file are in the intent log, or for a commit of the journal.
+    Log(Option<FileId>),
     /// Waits until all writes so far are answered.
     AwaitWrites,
 }
@@ -108,6 +108,8 @@ pub struct Host {
     /// Moments at which actors continue.
     timers: BTreeSet<(u64, u32)>,
     next_write_back_ns: u64,
+    /// The moment of the next commit of a journal.
+    next_commit_ns: Option<u64>,
     requests: VecDeque<Request>,
     under_way: BTreeMap<RequestId, UnderWay>,
     next_request: u64,
@@ -189,6 +191,7 @@ impl Host {
             cache: Cache::new(machine.cache_bytes, machine.keeps_written),
             cpus: Cpus::new(machine.cpus, machine.shares_memory()),
             next_write_back_ns: machine.write_back_period_ns,
+            next_commit_ns: file_system.journal(),
             machine,
             is_array,
             file_system,
@@ -248,8 +251,9 @@ impl Host {
             return;
         }
         let request = self.under_way.remove(&id).expect("just found");
-        if request.blocks.is_empty() {
-            self.logged();
+        if request.blocks.is_empty() || self.log.answered(id) {
+            let next = self.log.next();
+            self.go_on(now, next);
         }
         for block in &request.blocks {
             self.cache.end(*block);
@@ -291,6 +295,13 @@ impl Host {
                 self.write_blocks(&blocks, false);
             }
         }
+        if let Some(period_ns) = self.file_system.journal()
+            && self.next_commit_ns.is_some_and(|at_ns| at_ns <= now.0)
+        {
+            self.next_commit_ns = Some((now.0 / period_ns + 1) * period_ns);
+            self.log.ask();
+            self.begin_log(now);
+        }
         self.run(now);
     }
 
@@ -298,8 +309,10 @@ impl Host {
     pub fn next_wake(&self) -> Option<Instant> {
         let acts = self.actors.iter().any(|actor| actor.acts);
         let timer = self.timers.first().map(|(at_ns, _)| *at_ns);
-        let write_back = acts.then_some(self.next_write_back_ns);
-        timer.into_iter().chain(write_back).min().map(Instant)
+        let write_back = Some(self.next_write_back_ns);
+        let due = [write_back, self.next_commit_ns].into_iter().flatten();
+        let due = due.min().filter(|_| acts);
+        timer.into_iter().chain(due).min().map(Instant)
     }
 
     /// Returns the next request for the device.
@@ -346,6 +359,8 @@ impl Host {
         if self.next_write_back_ns <= now.0 {
             self.next_write_back_ns = (now.0 / period_ns + 1) * period_ns;
         }
+        let next_ns = |period_ns: u64| (now.0 / period_ns + 1) * period_ns;
+        self.next_commit_ns = self.file_system.journal().map(next_ns);
     }
 
     /// Returns the parts of an action, and the answer that it will have.
@@ -447,12 +462,20 @@ impl Host {
             Action::Fsync(slot) => {
                 let file = self.open(actor, slot).file;
                 if self.file_system.transactions().is_some() {
-                    steps.extend([syscall, Step::Log(file)]);
+                    steps.extend([syscall, Step::Log(Some(file))]);
+                } else if self.file_system.journal().is_some() {
+                    steps.extend([syscall, Step::WriteFile(file), Step::Log(None)]);
                 } else {
                     steps.extend([syscall, Step::WriteFile(file), Step::SyncInode(file)]);
                 }
             }
-            Action::SyncAll => steps.extend([syscall, Step::WriteAll, Step::AwaitWrites]),
+            Action::SyncAll => {
+                steps.extend([syscall, Step::WriteAll, Step::AwaitWrites]);
+                if self.file_system.journal().is_some() {
+                    // Committed blocks go to their places, too.
+                    steps.extend([Step::Log(None), Step::WriteAll, Step::AwaitWrites]);
+                }
+            }
             _ => {}
         }
         Answer::default()
@@ -648,9 +671,9 @@ impl Host {
                 Ok(true)
             }
             Step::Log(file) => {
-                let bytes = self.unlogged.remove(&file).unwrap_or(0);
-                self.log.add(actor, bytes);
-                self.begin_log();
+                let bytes = file.and_then(|file| self.unlogged.remove(&file));
+                self.log.add(actor, bytes.unwrap_or(0));
+                self.begin_log(now);
                 Ok(false)
             }
             Step::AwaitWrites => Ok(self.await_writes(actor)),
@@ -875,7 +898,10 @@ impl Host {
             return Ok(false);
         }
         let mut effects = Effects::new();
-        if next > old_bytes {
+        // With a journal, the date of the file changes its inode.
+        let is_dated = self.file_system.journal().is_some()
+            && self.streams.entry(range.file).or_default().dates(now.0);
+        if next > old_bytes || is_dated {
             self.file_system.grow(range.file, next, &mut effects)?;
         }
         let block = self.file_system.place(range.file, number);
@@ -885,10 +911,14 @@ impl Host {
         steps.push(Step::Copy((next - range.at) * range.ns_per_kib / 1024));
         if self.file_system.transactions().is_some() {
             *self.unlogged.entry(range.file).or_default() += next - range.at;
-            steps.extend(range.is_sync.then_some(Step::Log(range.file)));
+            steps.extend(range.is_sync.then_some(Step::Log(Some(range.file))));
         } else if range.is_sync {
             self.write_blocks(&[block], true);
-            steps.extend([Step::Await(block), Step::SyncInode(range.file)]);
+            steps.push(Step::Await(block));
+            steps.push(match self.file_system.journal() {
+                Some(_) => Step::Log(None),
+                None => Step::SyncInode(range.file),
+            });
         } else if next == (number + 1) * block_bytes && self.file_system.writes_clusters() {
             let cluster = (self.machine.cluster_bytes / block_bytes).max(1);
             let stream = self.streams.entry(range.file).or_default();
@@ -1006,28 +1036,34 @@ impl Host {
         }
     }
 
-    /// Begins a write of the intent log, if actors wait and none is under way.
-    fn begin_log(&mut self) {
+    /// Begins a write of the log, if one is due and none is under way. The data under way comes
+    /// before the commit of a journal.
+    fn begin_log(&mut self, now: Instant) {
         if let Some(bytes) = self.log.begin() {
-            let pieces = self.file_system.log(bytes);
-            self.send_pieces(&pieces, Vec::new(), false);
+            let groups = self.file_system.log(bytes);
+            let is_ordered = self.file_system.journal().is_some() && !groups.is_empty();
+            let writes = self.under_way.iter();
+            let writes = writes.filter(|(_, one)| is_ordered && one.is_write);
+            let before = writes.map(|(id, _)| *id).collect();
+            let next = self.log.start(groups, before);
+            self.go_on(now, next);
         }
     }
 
-    /// Goes on after a write or a flush of the intent log.
-    fn logged(&mut self) {
-        match self.log.answered() {
-            Next::Flush => {
-                let flush = Piece {
-                    kind: RequestKind::Flush,
-                    offset_bytes: 0,
-                    bytes: 0,
-                };
-                self.send_pieces(&[flush], Vec::new(), false);
-            }
+    /// Goes on with the log.
+    fn go_on(&mut self, now: Instant, next: Next) {
+        match next {
+            Next::Wait => {}
+            Next::Send(pieces) => self.send_pieces(&pieces, Vec::new(), false),
             Next::Done(actors) => {
+                for block in self.file_system.committed() {
+                    // Neighbours are written together, as data is.
+                    self.cache.change(block, true, now.0);
+                }
+                let overdue = self.file_system.overdue();
+                self.write_blocks(&overdue, true);
                 self.ready.extend(actors);
-                self.begin_log();
+                self.begin_log(now);
             }
         }
     }
@@ -1057,7 +1093,9 @@ impl Host {
                 .last()
                 .is_none_or(|last| last.end_bytes() == block.place_bytes);
             let fits = run_bytes + u64::from(block.bytes) <= self.machine.cluster_bytes;
-            if !(run.is_empty() || is_data && follows && fits) {
+            // Where blocks get their places now, the file system joins those that are neighbours.
+            let joins = is_data && follows || self.file_system.journal().is_some();
+            if !(run.is_empty() || joins && fits) {
                 run_bytes = 0;
                 self.send(RequestKind::Write, core::mem::take(&mut run));
             }

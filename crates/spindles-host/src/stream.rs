@@ -15,9 +15,20 @@ pub(crate) struct Stream {
     window: u64,
     /// The begin of the cluster being written, and the block after it.
     pub(crate) cluster: Option<(u64, u64)>,
+    /// The tick of the clock in which the file was last written.
+    tick: u64,
 }
 
+/// Nanoseconds of a tick of the clock that dates files: 250 a second, as Linux is configured.
+const TICK_NS: u64 = 4_000_000;
+
 impl Stream {
+    /// Notes a write. Returns true if the date of the file changes.
+    pub(crate) fn dates(&mut self, now_ns: u64) -> bool {
+        let tick = now_ns / TICK_NS + 1;
+        core::mem::replace(&mut self.tick, tick) != tick
+    }
+
     /// Notes a read of a block. Returns true if it continues the last one.
     pub(crate) fn reads(&mut self, block: u64) -> bool {
         if block + 1 == self.read_next {
@@ -72,6 +83,13 @@ impl Stream {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    #[test]
+    fn dates_change_once_a_tick() {
+        let mut stream = Stream::default();
+        let dated = [0, 3_999_999, 4_000_000, 5_000_000].map(|ns| stream.dates(ns));
+        assert_eq!(dated, [true, false, true, false]);
+    }
 
     #[test]
     fn clusters_end_when_full_or_broken() {

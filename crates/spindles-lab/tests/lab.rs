@@ -4,6 +4,7 @@
 mod devices;
 mod experiments;
 mod files;
+mod kernel;
 #[path = "../../spindles-admin/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod predicted;

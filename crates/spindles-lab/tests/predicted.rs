@@ -522,9 +522,9 @@ fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
         ),
         (
             hosted(TURN),
-            "fs = \"ext4\"",
+            "fs = \"xfs\"",
             "touch",
-            "choose `fs` among bare, ffs, ext2, zfs",
+            "choose `fs` among bare, ffs, ext2, ext4, zfs",
         ),
         (
             hosted(TURN),

@@ -3,6 +3,7 @@
 
 mod bare;
 mod ext2;
+mod ext4;
 mod ffs;
 mod files; // Not a row: the places of files, for several rows.
 mod grouped; // Not a row: groups and folders, for several rows.
@@ -53,7 +54,7 @@ impl Row {
 type Make = fn(u64, &Options, bool) -> Result<Box<dyn FileSystem>, HostError>;
 
 /// Every file system.
-pub static ROWS: &[&Row] = &[&bare::ROW, &ffs::ROW, &ext2::ROW, &zfs::ROW];
+pub static ROWS: &[&Row] = &[&bare::ROW, &ffs::ROW, &ext2::ROW, &ext4::ROW, &zfs::ROW];
 
 /// Returns the row of that name.
 pub fn by_name(name: &str) -> Option<&'static Row> {
@@ -105,8 +106,22 @@ pub(crate) trait FileSystem: Debug + Send {
     }
     /// Gives changed blocks the places that their writing would.
     fn lay_out(&mut self, _blocks: &[Block]) {}
-    /// Returns the requests that make a number of bytes durable in an intent log.
-    fn log(&mut self, _bytes: u64) -> Vec<Piece> {
+    /// If metadata goes through a journal before its places, and blocks get theirs when they are
+    /// written: the nanoseconds between commits.
+    fn journal(&self) -> Option<u64> {
+        None
+    }
+    /// Returns the requests that make changes durable: a number of bytes in an intent log, or those
+    /// of a journal. Each group waits for the answers to the one before.
+    fn log(&mut self, _bytes: u64) -> Vec<Vec<Piece>> {
+        Vec::new()
+    }
+    /// Ends a commit of the journal. Returns the blocks of metadata that may go to their places.
+    fn committed(&mut self) -> Vec<Block> {
+        Vec::new()
+    }
+    /// Returns the blocks that must go to their places, as the journal needs room.
+    fn overdue(&mut self) -> Vec<Block> {
         Vec::new()
     }
     /// Returns the requests to the device for blocks, which are neighbours unless there are
@@ -126,4 +141,12 @@ pub(crate) struct Piece {
     pub(crate) kind: RequestKind,
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: u64,
+}
+
+impl Piece {
+    pub(crate) const FLUSH: Self = Self {
+        kind: RequestKind::Flush,
+        offset_bytes: 0,
+        bytes: 0,
+    };
 }

@@ -39,6 +39,8 @@ pub struct Options {
     pub metadata: Metadata,
     /// True if data is written before a write is answered.
     pub is_sync: bool,
+    /// True if mkfs leaves tables of inodes for later.
+    pub is_lazy: bool,
     /// How a file system that takes several disks uses them.
     pub placement: Placement,
     /// The number of these disks; 0 for one.

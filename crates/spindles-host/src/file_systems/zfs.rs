@@ -443,7 +443,7 @@ impl FileSystem for Zfs {
         }
     }
 
-    fn log(&mut self, bytes: u64) -> Vec<Piece> {
+    fn log(&mut self, bytes: u64) -> Vec<Vec<Piece>> {
         let mut left = bytes.next_multiple_of(LOG_UNIT_BYTES);
         let mut pieces = Vec::new();
         while left > 0 {
@@ -452,7 +452,7 @@ impl FileSystem for Zfs {
             self.pieces(RequestKind::Write, home, &mut pieces);
             left -= now;
         }
-        joined(pieces)
+        vec![joined(pieces), vec![Piece::FLUSH]]
     }
 
     fn requests(&mut self, kind: RequestKind, blocks: &[Block]) -> Vec<Piece> {

@@ -464,3 +464,54 @@ fn files_that_are_there_before_are_read_from_the_device() {
     let distance = sent[0].1 - first[0].1;
     assert_eq!(distance, 512 << 10);
 }
+
+/// Fsync of ext4: data, the journal, a flush, the block that ends the commit, and a flush. The
+/// metadata goes to its place later.
+#[test]
+fn a_commit_follows_the_data_and_ends_with_a_flush() {
+    use RequestKind::{Flush, Write};
+    let kinds = |sent: &[(RequestKind, u64, u64)]| {
+        let of = sent.iter().map(|one| (one.0, one.2 / 4096));
+        of.collect::<Vec<_>>()
+    };
+    let mut rig = Rig::new("ext4", "");
+    rig.create();
+    rig.act(Action::Write(SLOT, At::Position, 8192));
+    assert_eq!(rig.sent, []);
+    let (us, sent) = rig.act(Action::Fsync(SLOT));
+    assert_eq!(
+        kinds(&sent),
+        [(Write, 2), (Write, 6), (Flush, 0), (Write, 1), (Flush, 0)]
+    );
+    assert_eq!(us, 50_000);
+    // Nothing changed: only a flush.
+    assert_eq!(kinds(&rig.act(Action::Fsync(SLOT)).1), [(Flush, 0)]);
+    // In place: the date of the inode.
+    rig.act(Action::Write(SLOT, At::Offset(0), 4096));
+    let (_, sent) = rig.act(Action::Fsync(SLOT));
+    assert_eq!(
+        kinds(&sent),
+        [(Write, 1), (Write, 2), (Flush, 0), (Write, 1), (Flush, 0)]
+    );
+    let (_, sent) = rig.act(Action::SyncAll);
+    let bytes: u64 = sent.iter().map(|one| one.2).sum();
+    assert_eq!((bytes, count(&sent, Flush)), (5 * 4096, 1));
+    assert_eq!(rig.act(Action::SyncAll).1.len(), 1);
+}
+
+/// Changes are committed after five seconds, without the data, which is older then.
+#[test]
+fn the_journal_is_committed_by_time() {
+    let mut rig = Rig::new("ext4", "");
+    rig.create();
+    rig.act(Action::Write(SLOT, At::Position, 4096));
+    while rig.now_ns < 4_900_000_000 {
+        rig.act(Action::Think(50_000_000));
+    }
+    assert_eq!(rig.sent, []);
+    while rig.now_ns < 6_000_000_000 {
+        rig.act(Action::Think(50_000_000));
+    }
+    let bytes: Vec<u64> = rig.sent.iter().map(|one| one.2 / 4096).collect();
+    assert_eq!(bytes, [5, 0, 1, 0]);
+}

@@ -192,7 +192,6 @@ impl Groups {
     }
 
     /// Returns the number of free blocks.
-    #[cfg(test)]
     pub(crate) fn free_blocks(&self) -> u64 {
         self.free_blocks
     }
