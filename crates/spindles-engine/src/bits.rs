@@ -90,7 +90,9 @@ impl Bits {
 
     /// Returns true if every number below the bound is in the set.
     pub(crate) fn is_full(&self) -> bool {
-        self.count() == self.count
+        let (last, bit) = Self::place(self.count);
+        let is_full = self.words[..last].iter().all(|&word| word == u64::MAX);
+        is_full && self.words.get(last).is_none_or(|word| *word == bit - 1)
     }
 
     /// Returns the first number of the set from `from` on.
@@ -109,9 +111,99 @@ impl Bits {
     }
 }
 
+/// A small set of numbers below a bound. A search does not read the bits below its smallest number,
+/// nor those above its largest.
+#[derive(Clone, Debug)]
+pub(crate) struct FewBits {
+    bits: Bits,
+    len: u64,
+    /// No number of the set is below.
+    from: u64,
+}
+
+impl FewBits {
+    /// Creates an empty set of numbers below `count`.
+    pub(crate) fn new(count: u64) -> Self {
+        Self {
+            bits: Bits::new(count, false),
+            len: 0,
+            from: 0,
+        }
+    }
+
+    pub(crate) fn get(&self, number: u64) -> bool {
+        self.bits.get(number)
+    }
+
+    pub(crate) fn set(&mut self, number: u64) {
+        if self.bits.get(number) {
+            return;
+        }
+        self.from = if self.is_empty() {
+            number
+        } else {
+            self.from.min(number)
+        };
+        self.bits.set(number);
+        self.len += 1;
+    }
+
+    pub(crate) fn clear(&mut self, number: u64) {
+        if !self.bits.get(number) {
+            return;
+        }
+        self.bits.clear(number);
+        self.len -= 1;
+        self.from += u64::from(number == self.from);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the smallest number.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.iter().next()
+    }
+
+    /// Returns all numbers in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
+        let mut from = self.from;
+        (0..self.len).map(move |_| {
+            let number = self.bits.next(from).expect("the set has as many");
+            from = number + 1;
+            number
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_set_is_found_in_order() {
+        let mut few = FewBits::new(1000);
+        let mut model = alloc::collections::BTreeSet::new();
+        let mut state = 1_u64;
+        for _ in 0..5000 {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let number = (state >> 40) % 1000;
+            let oldest = model.first().copied();
+            assert_eq!(few.first(), oldest);
+            assert_eq!(few.is_empty(), model.is_empty());
+            assert!(few.iter().eq(model.iter().copied()));
+            if state >> 63 == 0 || model.len() > 8 {
+                let gone = oldest.filter(|_| (state >> 62) & 1 == 0).unwrap_or(number);
+                few.clear(gone);
+                model.remove(&gone);
+            } else {
+                few.set(number);
+                model.insert(number);
+            }
+            assert_eq!(few.get(number), model.contains(&number));
+        }
+    }
 
     #[test]
     fn what_is_put_in_is_found() {
@@ -129,8 +221,15 @@ mod tests {
                 at = number + 1;
             }
             assert_eq!(bits.next(at), None);
-            let full = Bits::new(count, true);
+            let mut full = Bits::new(count, true);
             assert!(full.is_full() && (count == 0 || !full.is_empty()));
+            for number in [0, count / 2, count.saturating_sub(1)] {
+                if number < count {
+                    full.clear(number);
+                    assert!(!full.is_full(), "{number} of {count}");
+                    full.set(number);
+                }
+            }
             assert_eq!(full.next(count), None);
         }
     }

@@ -12,7 +12,11 @@
 //!   │                    Held ───────┘
 //! ```
 
-use crate::{bits::Bits, checksums::ROWS_MAX, index};
+use crate::{
+    bits::{Bits, FewBits},
+    checksums::ROWS_MAX,
+    index,
+};
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::{mem::take, ops::Range};
 use spindles_block::{BlockIndex, MemberIndex};
@@ -101,7 +105,7 @@ pub(crate) struct Zeroing {
     /// Regions not begun yet that a write waits for, in order.
     waiting: VecDeque<u64>,
     /// Regions not begun yet that no write waits for.
-    ahead: Bits,
+    ahead: FewBits,
     /// True if a write waits for a region that is being zeroed, or that waits for the flush.
     hurry: bool,
     /// How the current rows are prepared.
@@ -115,7 +119,7 @@ pub(crate) struct Zeroing {
     /// The current regions.
     regions: Range<u64>,
     /// Regions that are prepared and wait for the flush.
-    zeroed: Bits,
+    zeroed: FewBits,
     group: Group,
 }
 
@@ -125,14 +129,14 @@ impl Zeroing {
             stage: Stage::Idle,
             asked: Bits::new(regions, false),
             waiting: VecDeque::with_capacity(index(ranges)),
-            ahead: Bits::new(regions, false),
+            ahead: FewBits::new(regions),
             hurry: false,
             rows: Rows::Zeros,
             changed: false,
             left: vec![0..0; usize::from(members)],
             runs: vec![Run::default(); usize::from(members)],
             regions: 0..0,
-            zeroed: Bits::new(regions, false),
+            zeroed: FewBits::new(regions),
             group: Group::empty(),
         }
     }
@@ -194,10 +198,10 @@ impl Zeroing {
             }
             return Some(region..region + 1);
         }
-        let first = self.ahead.next(0).filter(|_| !self.hurry)?;
+        let first = self.ahead.first().filter(|_| !self.hurry)?;
         let at_once = if ways.free { AHEAD_AT_ONCE } else { 1 };
         let mut end = first;
-        while end < first + at_once && self.ahead.next(end) == Some(end) {
+        while end < first + at_once && self.ahead.first() == Some(end) {
             self.ahead.clear(end);
             end += 1;
         }
@@ -213,7 +217,7 @@ impl Zeroing {
     /// Takes the next region that is ready; `None` after the last.
     pub(crate) fn take_ready(&mut self) -> Option<u64> {
         self.hurry = false;
-        let region = self.zeroed.next(0)?;
+        let region = self.zeroed.first()?;
         self.zeroed.clear(region);
         self.asked.clear(region);
         Some(region)
@@ -221,8 +225,7 @@ impl Zeroing {
 
     /// Returns true if a prepared region is in `bits`.
     pub(crate) fn prepared_any_of(&self, bits: &Bits) -> bool {
-        let mut both = self.zeroed.words().iter().zip(bits.words());
-        both.any(|(zeroed, bits)| zeroed & bits != 0)
+        self.zeroed.iter().any(|region| bits.get(region))
     }
 
     // ---- the queue ----------------------------------------------------------------------------
@@ -249,7 +252,7 @@ impl Zeroing {
 
     /// Forgets the regions not begun yet that no write waits for.
     pub(crate) fn forget_ahead(&mut self) {
-        while let Some(region) = self.ahead.next(0) {
+        while let Some(region) = self.ahead.first() {
             self.ahead.clear(region);
             self.asked.clear(region);
         }
