@@ -35,14 +35,13 @@ impl Engine {
     }
 
     /// Returns true if no new work may begin: the opening is not complete, a device waits to take
-    /// its position, or a replacement or a growth needs the members to be quiet. They never are if
-    /// rows stay staged because they can't be placed: clients do not wait for that.
+    /// its position, or a replacement or a growth needs the members to be quiet.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        let needs_quiet =
-            self.rebuild.somebody_joins() || self.replace.holds_back() || self.grow.holds_back();
-        let is_stuck = |staging: &Staging| staging.is_stuck() && !self.stage_is_quiet();
-        !self.opening.is_serving() || needs_quiet && !self.staging.as_ref().is_some_and(is_stuck)
+        !self.opening.is_serving()
+            || self.rebuild.somebody_joins()
+            || self.replace.holds_back()
+            || self.grow.holds_back()
     }
 
     /// Returns true if nothing is under way on any member, although requests may wait.
@@ -391,4 +390,12 @@ impl Engine {
         };
         flushed && range.ask == Ask::Write && self.requests.write_kind(&self.ranges, id).0
     }
+}
+
+/// Returns false if the array never becomes quiet, because rows stay staged that can't be placed.
+/// Clients do not wait for that.
+#[cold]
+pub(crate) fn may_become_quiet(engine: &Engine) -> bool {
+    let is_stuck = engine.staging.as_ref().is_some_and(Staging::is_stuck);
+    !engine.opening.is_serving() || !is_stuck || engine.stage_is_quiet()
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     Engine, Mutation,
-    engine::{Closing, staging::Turn},
+    engine::{Closing, context::may_become_quiet, staging::Turn},
     index,
     output::{Busy, Output},
     plan::Ask,
@@ -140,7 +140,8 @@ impl Engine {
             return true;
         }
         while !self.requests[request].handed_out {
-            let waits = self.holds_back() && !own && !self.requests[request].is_midway();
+            let may_wait = !own && !self.requests[request].is_midway();
+            let waits = self.holds_back() && may_wait && may_become_quiet(self);
             let few = self.ranges.free_count() <= index(self.hedges.kept_ranges());
             if waits || few && self.requests.must_leave_ranges(&self.ranges, request) {
                 return false;
