@@ -196,10 +196,11 @@ pub fn open(expression: &Expression, options: &PlainOptions) -> Result<Assembled
     if let Some(twice) = named_twice(&devices(expression)) {
         return Err(PlainError::SameDevice(twice));
     }
-    if !options.open.read_only && !options.force {
-        for device in devices(expression) {
-            refuse_labelled(device)?;
-        }
+    if !options.open.read_only
+        && !options.force
+        && let Some((device, holds)) = labels(expression).into_iter().next()
+    {
+        return Err(PlainError::Labelled { device, holds });
     }
     let (stack, nodes) = open_devices(expression, options)?;
     let mut builder = Builder {
@@ -214,16 +215,13 @@ pub fn open(expression: &Expression, options: &PlainOptions) -> Result<Assembled
     })
 }
 
-/// Returns an error if a device, or the one of which it is a part, has a superblock of ours.
-fn refuse_labelled(device: &str) -> Result<(), PlainError> {
+/// Returns the devices with a superblock of ours, and their contents. The superblock may be on the
+/// device of which they are a part.
+pub fn labels(expression: &Expression) -> Vec<(String, String)> {
     let label = |probe: &Probe| probe.found().is_labelled().then(|| probe.holds(&[]))?;
-    match Probe::glance(device).and_then(|probe| occupant(&probe, label)) {
-        None => Ok(()),
-        Some((found, holds)) => Err(PlainError::Labelled {
-            device: found.name,
-            holds,
-        }),
-    }
+    let found = |device| Probe::glance(device).and_then(|probe| occupant(&probe, label));
+    let found = devices(expression).into_iter().filter_map(found);
+    found.map(|(found, holds)| (found.name, holds)).collect()
 }
 
 /// Surveys the array of these members. Members that are missing are no error.

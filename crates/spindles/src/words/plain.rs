@@ -1,7 +1,7 @@
 //! Notes on plain arrays.
 
 use spindles_admin::assemble::ArrayReport;
-use spindles_admin::plain::{PlainOptions, PlainTarget};
+use spindles_admin::plain::{PlainOptions, PlainTarget, labels};
 use spindles_layout::{Expression, Redundancy};
 use std::collections::BTreeSet;
 
@@ -37,7 +37,15 @@ pub(crate) fn notes(
     let unclean = options.unclean.then_some(unclean);
     let written = is_written.then_some(WRITABLE);
     let ours = unclean.into_iter().chain(written).map(str::to_owned);
-    array.notes.iter().cloned().chain(ours).collect()
+    let labels = labels(&array.expression).into_iter();
+    let labels = labels.map(|(device, holds)| {
+        format!(
+            "{device} holds {holds}: a plain array takes the superblock for data; open that array \
+             by its name"
+        )
+    });
+    let notes = array.notes.iter().cloned();
+    notes.chain(labels).chain(ours).collect()
 }
 
 /// Returns what a check without differences leaves unproved of a plain array and those in it; empty

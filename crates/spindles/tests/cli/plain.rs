@@ -471,6 +471,11 @@ fn members_of_lasting_arrays_are_not_written_as_a_plain_array() {
                 ],
             );
         assert!(world.contents() == before, "{array}");
+        world
+            .does(&format!("copy plain:{array} back --force"))
+            .warns("a holds a member of the Spindles array")
+            .warns("takes the superblock for data");
+        world.remove("back");
     }
     world.does("copy data plain:raid1(a,b) --writable --force");
 }
