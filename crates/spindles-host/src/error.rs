@@ -25,8 +25,8 @@ impl fmt::Display for HostError {
             Self::Missing => "the file does not exist",
             Self::TooSmall => "the device is too small for the file system",
             Self::TooLarge => {
-                "the device is too large for the file system: choose smaller disks, or a larger -f \
-                 in `mkfs`"
+                "the device is too large for the file system: choose smaller disks, or with ffs a \
+                 larger -f in `mkfs`"
             }
         })
     }

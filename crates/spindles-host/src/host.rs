@@ -1093,7 +1093,7 @@ impl Host {
                 .last()
                 .is_none_or(|last| last.end_bytes() == block.place_bytes);
             let fits = run_bytes + u64::from(block.bytes) <= self.machine.cluster_bytes;
-            // Where blocks get their places now, the file system joins those that are neighbours.
+            // The file system places blocks now, and joins neighbours.
             let joins = is_data && follows || self.file_system.journal().is_some();
             if !(run.is_empty() || joins && fits) {
                 run_bytes = 0;

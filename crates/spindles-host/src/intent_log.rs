@@ -56,7 +56,7 @@ impl IntentLog {
         Some(core::mem::take(&mut self.bytes))
     }
 
-    /// Takes the requests of the write, and those that must be answered before.
+    /// Takes the requests of the write, and the writes to be answered before them.
     pub(crate) fn start(&mut self, groups: Vec<Vec<Piece>>, before: BTreeSet<RequestId>) -> Next {
         self.groups = groups.into();
         self.before = before;

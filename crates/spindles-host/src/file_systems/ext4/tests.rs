@@ -133,7 +133,7 @@ fn a_commit_writes_each_changed_block_once() {
     assert_eq!(commit(&mut ext4), (vec![1 + 6, 0, 1, 0], 6));
 }
 
-/// The journal goes around, and its oldest copies make room: only those that are not newer
+/// The journal is a ring, and its oldest copies make room: only those that are not newer
 /// elsewhere and not in their place.
 #[test]
 fn a_full_journal_asks_for_its_oldest_blocks() {
