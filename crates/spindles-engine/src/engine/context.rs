@@ -35,7 +35,8 @@ impl Engine {
     }
 
     /// Returns true if no new work may begin: the opening is not complete, a device waits to take
-    /// its position, or a replacement or a growth needs the members to be quiet.
+    /// its position, or a replacement or a growth needs the members to be quiet. Clients ask
+    /// [`may_become_quiet`] too.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         !self.opening.is_serving()
@@ -392,8 +393,8 @@ impl Engine {
     }
 }
 
-/// Returns false if the array never becomes quiet, because rows stay staged that can't be placed.
-/// Clients do not wait for that.
+/// Returns false if the array never becomes quiet: rows stay staged that can't be placed. Clients
+/// do not wait then. After the array was quiet once, the stage is empty until the wait ends.
 #[cold]
 pub(crate) fn may_become_quiet(engine: &Engine) -> bool {
     let is_stuck = engine.staging.as_ref().is_some_and(Staging::is_stuck);

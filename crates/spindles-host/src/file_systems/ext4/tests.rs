@@ -133,8 +133,8 @@ fn a_commit_writes_each_changed_block_once() {
     assert_eq!(commit(&mut ext4), (vec![1 + 6, 0, 1, 0], 6));
 }
 
-/// The journal is a ring, and its oldest copies make room: only those that are not newer
-/// elsewhere and not in their place.
+/// A full journal asks for the oldest blocks that lie nowhere else: neither in their place nor in a
+/// newer transaction.
 #[test]
 fn a_full_journal_asks_for_its_oldest_blocks() {
     let mut journal = Journal::new(1000, 101);
